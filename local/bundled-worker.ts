@@ -1,0 +1,64 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import type { Log } from "../shared/ports/log.ts";
+
+const WORKER = fileURLToPath(new URL("../worker/main.ts", import.meta.url));
+/** A worker that died is started again after this long. */
+const RESTART_MS = 1000;
+
+export interface BundledWorkerOptions {
+  readonly url: string;
+  readonly environmentId: string;
+  readonly environmentKey: string;
+  readonly workspaceRoot: string;
+  readonly logFormat: "text" | "json";
+  readonly log: Log;
+}
+
+/**
+ * The worker as a process of its own, as it would run on another machine: it knows the server's URL and its key, and
+ * nothing else. It ends with us, however we end: its standard input closes. The key travels in its environment, not in
+ * its arguments.
+ */
+export function startBundledWorker(options: BundledWorkerOptions): { stop(): Promise<void> } {
+  let stopping = false;
+  let child: ChildProcess | undefined;
+  const start = () => {
+    child = spawn(
+      process.execPath,
+      [
+        WORKER,
+        "run",
+        "--exit-with-parent",
+        "--url",
+        options.url,
+        "--environment-id",
+        options.environmentId,
+        "--workspace-root",
+        options.workspaceRoot,
+        "--log-format",
+        options.logFormat,
+      ],
+      { stdio: ["pipe", "ignore", "inherit"], env: { ...process.env, MANGO_ENVIRONMENT_KEY: options.environmentKey } },
+    );
+    child.on("exit", (code) => {
+      if (!stopping) {
+        options.log.warn("The bundled worker ended and is started again.", { code });
+        setTimeout(() => stopping || start(), RESTART_MS).unref();
+      }
+    });
+  };
+  start();
+  return {
+    async stop() {
+      stopping = true;
+      const running = child;
+      if (running === undefined || running.exitCode !== null || running.signalCode !== null) {
+        return;
+      }
+      const ended = new Promise<void>((resolve) => running.once("exit", () => resolve()));
+      running.kill("SIGTERM");
+      await ended;
+    },
+  };
+}

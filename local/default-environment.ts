@@ -1,0 +1,23 @@
+import { NotFound } from "../shared/contract/errors.ts";
+import { derivedId } from "../shared/contract/ids.ts";
+import type { Transaction } from "../shared/db/transaction.ts";
+import { createEnvironment, getEnvironment } from "../shared/environments/environments.ts";
+
+/** The environment of the bundled worker: the same id at every start, so that what was pasted yesterday works today. */
+export async function ensureDefaultEnvironment(database: Transaction, workspaceId: string): Promise<string> {
+  const environmentId = derivedId("env", workspaceId, "default");
+  try {
+    await getEnvironment(database, { workspaceId, environmentId });
+  } catch (error) {
+    if (!(error instanceof NotFound)) {
+      throw error;
+    }
+    await createEnvironment(
+      database,
+      workspaceId,
+      { name: "default", description: "Served by the worker that npm start runs." },
+      environmentId,
+    );
+  }
+  return environmentId;
+}

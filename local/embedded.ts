@@ -1,0 +1,160 @@
+import { readFile } from "node:fs/promises";
+import { hostname } from "node:os";
+import { SFNClient } from "@aws-sdk/client-sfn";
+import { type ServerType, serve } from "@hono/node-server";
+import { newSecret } from "../shared/contract/ids.ts";
+import { migrate } from "../shared/db/migrate.ts";
+import { createPool } from "../shared/db/pool.ts";
+import { createApp } from "../shared/http/app.ts";
+import { memoryLiveChannel } from "../shared/live/memory-live-channel.ts";
+import type { Model } from "../shared/model/model.ts";
+import { stepFunctionsOrchestrator } from "../shared/orchestration/step-functions.ts";
+import { relayDue } from "../shared/outbox/relay.ts";
+import type { Log } from "../shared/ports/log.ts";
+import type { Product } from "../shared/product.ts";
+import { STATE_HANDLERS, type StateName } from "../shared/turns/state-handlers.ts";
+import type { ToolExecutor } from "../shared/turns/tool-executor.ts";
+import { addEnvironmentKey, ensureApiKey, ensureWorkspace, revokeEnvironmentKeys } from "../shared/workspaces/keys.ts";
+import { ensureDefaultEnvironment } from "./default-environment.ts";
+import { createStepFunctionsPool } from "./stepfunctions/pool.ts";
+import { StepFunctions } from "./stepfunctions/step-functions.ts";
+
+const STATE_MACHINE = "turn";
+const DEFINITION = new URL("../statemachines/turn.asl.json", import.meta.url);
+/** The workspace of the embedded edition: it has one operator. */
+export const LOCAL_WORKSPACE = "wrkspc_local";
+/** A wait of a day ends its execution; the answer starts the next. */
+const PARK_SECONDS = "86400";
+/** How often the relay looks for what a crash left behind. */
+const RELAY_MS = 2000;
+
+export interface EmbeddedOptions {
+  readonly connectionString: string;
+  readonly model: Model;
+  readonly host: string;
+  /** 0 takes any free port. */
+  readonly port: number;
+  readonly apiKey: string;
+  readonly log: Log;
+  readonly tools?: ToolExecutor;
+}
+
+/** A running server. */
+export interface Embedded {
+  readonly url: string;
+  readonly environmentId: string;
+  /** A key for the bundled worker, made anew at every start; the ones before are revoked. */
+  readonly environmentKey: string;
+  readonly stepFunctions: StepFunctions;
+  readonly product: Product;
+  stop(): Promise<void>;
+}
+
+/** No server-side tool exists yet: every owner of a call is outside. */
+const noTools: ToolExecutor = {
+  run: (call) =>
+    Promise.resolve({
+      content: JSON.stringify([{ type: "text", text: `${call.name} is not available here.` }]),
+      isError: true,
+    }),
+};
+
+/** The whole product in this process, on a PostgreSQL that is already there. */
+export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
+  const { log } = options;
+  await migrate({ connectionString: options.connectionString, log });
+  const database = createPool({ connectionString: options.connectionString, max: 16, log });
+  const statesPool = createStepFunctionsPool(options.connectionString);
+
+  await ensureWorkspace(database, { id: LOCAL_WORKSPACE, name: "local" });
+  await ensureApiKey(database, { workspaceId: LOCAL_WORKSPACE, name: "MANGO_API_KEY", secret: options.apiKey });
+  const environmentId = await ensureDefaultEnvironment(database, LOCAL_WORKSPACE);
+  const environmentKey = newSecret("sk-mango-env");
+  await revokeEnvironmentKeys(database, { environmentId, name: "bundled worker" });
+  await addEnvironmentKey(database, {
+    workspaceId: LOCAL_WORKSPACE,
+    environmentId,
+    name: "bundled worker",
+    secret: environmentKey,
+  });
+
+  // The interpreter calls the handlers, and the handlers' product calls the interpreter.
+  const composed: { product?: Product } = {};
+  const stepFunctions = new StepFunctions({
+    pool: statesPool,
+    log,
+    stateMachines: [
+      { name: STATE_MACHINE, definition: await readFile(DEFINITION, "utf8"), substitutions: substitutions() },
+    ],
+    invoke: async (functionName, payload) => {
+      if (composed.product === undefined) {
+        throw new Error("A state was entered before the product was composed.");
+      }
+      // JSON in, JSON out, as between Step Functions and Lambda: a handler without an answer answers null.
+      return (await STATE_HANDLERS[functionName as StateName](composed.product, payload)) ?? null;
+    },
+  });
+  const client = { current: undefined as SFNClient | undefined };
+  const product: Product = {
+    database,
+    model: options.model,
+    live: memoryLiveChannel(),
+    orchestrator: {
+      start: (params) => orchestrator().start(params),
+      release: (params) => orchestrator().release(params),
+    },
+    tools: options.tools ?? noTools,
+    log,
+    owner: `${hostname()}:${process.pid}`,
+  };
+  const orchestrator = () => {
+    client.current ??= new SFNClient(stepFunctions.clientConfiguration);
+    return stepFunctionsOrchestrator({
+      client: client.current,
+      stateMachineArn: stepFunctions.stateMachineArn(STATE_MACHINE),
+    });
+  };
+  composed.product = product;
+  await stepFunctions.start();
+
+  const app = createApp(product, { streamLifeMs: null });
+  const { server, port } = await listen(app.fetch, options.host, options.port);
+  const relay = setInterval(() => void relayDue(product).catch(() => {}), RELAY_MS);
+
+  return {
+    url: `http://${options.host.includes(":") ? `[${options.host}]` : options.host}:${port}`,
+    environmentId,
+    environmentKey,
+    stepFunctions,
+    product,
+    async stop() {
+      clearInterval(relay);
+      server.close();
+      (server as { closeAllConnections?: () => void }).closeAllConnections?.();
+      await stepFunctions.stop();
+      client.current?.destroy();
+      await statesPool.end();
+      await database.end();
+    },
+  };
+}
+
+function substitutions(): Record<string, string> {
+  return {
+    ...Object.fromEntries(Object.keys(STATE_HANDLERS).map((state) => [`${state}Function`, state])),
+    ParkSeconds: PARK_SECONDS,
+  };
+}
+
+function listen(
+  fetch: Parameters<typeof serve>[0]["fetch"],
+  host: string,
+  port: number,
+): Promise<{ server: ServerType; port: number }> {
+  return new Promise((resolve, reject) => {
+    const server = serve({ fetch, hostname: host, port, overrideGlobalObjects: false }, (info) =>
+      resolve({ server, port: info.port }),
+    );
+    server.once("error", reject);
+  });
+}

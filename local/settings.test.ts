@@ -1,0 +1,131 @@
+import { describe, expect, test } from "vitest";
+import { readSettings, SettingsError, settingsTable } from "./settings.ts";
+
+const read = (environment: Record<string, string>) => readSettings(environment, "/project");
+
+function refusal(environment: Record<string, string>): string {
+  try {
+    read(environment);
+  } catch (error) {
+    expect(error).toBeInstanceOf(SettingsError);
+    return (error as Error).message;
+  }
+  throw new Error("the settings were accepted");
+}
+
+describe("settings", () => {
+  test("have a default for everything", () => {
+    expect(read({ PATH: "/bin" })).toEqual({
+      port: 8787,
+      host: "127.0.0.1",
+      dataDir: "/project/.mango",
+      apiKey: "sk-mango-local-development",
+      databaseUrl: null,
+      model: null,
+      modelId: null,
+      worker: true,
+      workspaceRoot: "/project/.mango/workspaces",
+      log: "text",
+      allowUnsafeProcessLauncher: false,
+    });
+  });
+
+  test("are read from the environment", () => {
+    const settings = read({
+      MANGO_PORT: "0",
+      MANGO_HOST: "0.0.0.0",
+      MANGO_DATA_DIR: "/data",
+      MANGO_API_KEY: "sk-0123456789abcdef",
+      MANGO_DATABASE_URL: "postgres://me:secret@db.internal:5432/mango",
+      MANGO_MODEL_BASE_URL: "http://127.0.0.1:9000",
+      MANGO_MODEL_API_KEY: "model key",
+      MANGO_MODEL_AUTH: "authorization-bearer",
+      MANGO_MODEL_ID: "some-model",
+      MANGO_WORKER: "off",
+      MANGO_WORKSPACE_ROOT: "work",
+      MANGO_LOG: "json",
+      MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER: "on",
+    });
+
+    expect(settings).toEqual({
+      port: 0,
+      host: "0.0.0.0",
+      dataDir: "/data",
+      apiKey: "sk-0123456789abcdef",
+      databaseUrl: "postgres://me:secret@db.internal:5432/mango",
+      model: { baseUrl: "http://127.0.0.1:9000", apiKey: "model key", auth: "authorization-bearer" },
+      modelId: "some-model",
+      worker: false,
+      workspaceRoot: "/project/work",
+      log: "json",
+      allowUnsafeProcessLauncher: true,
+    });
+  });
+
+  test("accept a database behind a socket", () => {
+    const address = "postgresql:///mango?host=/var/run/postgresql";
+
+    expect(read({ MANGO_DATABASE_URL: address }).databaseUrl).toBe(address);
+  });
+
+  test("keep workspaces in the data folder unless told otherwise", () => {
+    expect(read({ MANGO_DATA_DIR: "/data" }).workspaceRoot).toBe("/data/workspaces");
+  });
+
+  test("do not mind the variables of the worker and of clients", () => {
+    expect(() => read({ MANGO_ENVIRONMENT_KEY: "k", MANGO_ENVIRONMENT_ID: "env_1", MANGO_URL: "u" })).not.toThrow();
+  });
+
+  test.each([
+    ["MANGO_PROT", "MANGO_PORT"],
+    ["MANGO_DATABASE_URI", "MANGO_DATABASE_URL"],
+    ["MANGO_MODEL_KEY", "MANGO_MODEL_ID"],
+    ["MANGO_WORKSPACES_ROOT", "MANGO_WORKSPACE_ROOT"],
+  ])("refuse the unknown name %s and offer %s", (unknown, known) => {
+    expect(refusal({ [unknown]: "1" })).toBe(
+      `Mango cannot start:\n  ${unknown} is not a setting; did you mean ${known}?`,
+    );
+  });
+
+  test.each([
+    ["MANGO_PORT", "65536", "must be a port, 0 to 65535"],
+    ["MANGO_PORT", "", "must be a port, 0 to 65535"],
+    ["MANGO_PORT", "80a", "must be a port, 0 to 65535"],
+    ["MANGO_PORT", "-1", "must be a port, 0 to 65535"],
+    ["MANGO_HOST", "", "must not be empty"],
+    ["MANGO_API_KEY", "short", "must be 16 or more printable characters without spaces"],
+    ["MANGO_DATABASE_URL", "mysql://db/mango", "must be a URL that starts with postgresql://"],
+    ["MANGO_MODEL_BASE_URL", "localhost:9000", "must be a URL that starts with https:// or http://"],
+    ["MANGO_WORKER", "yes", 'must be "on" or "off"'],
+    ["MANGO_LOG", "pretty", 'must be "text" or "json"'],
+    ["MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER", "1", 'must be "on" or "off"'],
+  ])("refuse %s=%s", (name, value, complaint) => {
+    expect(refusal({ [name]: value })).toBe(`Mango cannot start:\n  ${name} ${complaint}`);
+  });
+
+  test("refuse a model's key or header without the endpoint it is for", () => {
+    expect(refusal({ MANGO_MODEL_API_KEY: "k", MANGO_MODEL_AUTH: "x-api-key" })).toBe(
+      "Mango cannot start:\n" +
+        "  MANGO_MODEL_API_KEY needs MANGO_MODEL_BASE_URL, the endpoint it is for\n" +
+        "  MANGO_MODEL_AUTH needs MANGO_MODEL_BASE_URL, the endpoint it is for",
+    );
+  });
+
+  test("name everything that is wrong at once, and no value of it", () => {
+    const message = refusal({ MANGO_PROT: "1", MANGO_API_KEY: "hunter2", MANGO_LOG: "loud" });
+
+    expect(message.split("\n")).toHaveLength(4);
+    expect(message).not.toMatch(/hunter2|loud/);
+  });
+
+  test("are rendered as a table with a line for each", () => {
+    const lines = settingsTable().split("\n");
+
+    expect(lines.slice(0, 3)).toEqual([
+      "| setting | default | what it is for |",
+      "| --- | --- | --- |",
+      "| `MANGO_PORT` | `8787` | Port of the HTTP API; `0` takes any that is free. |",
+    ]);
+    expect(lines).toHaveLength(2 + 13);
+  });
+});

@@ -1,0 +1,198 @@
+import path from "node:path";
+import { z } from "zod";
+import { nearest } from "./nearest-name.ts";
+
+/** The environment does not describe a server that could run. The message names every variable that has to change. */
+export class SettingsError extends Error {
+  override readonly name = "SettingsError";
+}
+
+/** How a server is set up: the environment, checked and with every default filled in. Paths are absolute. */
+export type Settings = Readonly<{
+  port: number;
+  host: string;
+  dataDir: string;
+  apiKey: string;
+  /** A PostgreSQL of the operator's own; null: the embedded one. */
+  databaseUrl: string | null;
+  /** Null: the offline model. */
+  model: Readonly<{ baseUrl: string; apiKey: string | null; auth: ModelAuth }> | null;
+  /** The demo's model; null: the offline one's. */
+  modelId: string | null;
+  worker: boolean;
+  workspaceRoot: string;
+  log: "text" | "json";
+  allowUnsafeProcessLauncher: boolean;
+}>;
+
+/** How the model's key is sent: `x-api-key: …` or `authorization: Bearer …`. */
+export type ModelAuth = "x-api-key" | "authorization-bearer";
+
+const text = z.string().min(1, "must not be empty");
+const onOff = z.enum(["on", "off"]);
+const url = (protocols: RegExp, kind: string) =>
+  z.url({ protocol: protocols, error: `must be a URL that starts with ${kind}` });
+
+/**
+ * Every setting, once: its form, its default (as text, the way an operator would write it) and what it is for. The
+ * check, the help and the README's table are made from this.
+ */
+const variables = {
+  MANGO_PORT: {
+    about: "Port of the HTTP API; `0` takes any that is free.",
+    fallback: "8787",
+    form: z
+      .string()
+      .regex(/^\d+$/, "must be a port, 0 to 65535")
+      .transform(Number)
+      .refine((port) => port <= 65_535, "must be a port, 0 to 65535"),
+  },
+  MANGO_HOST: {
+    about: "Address to listen on. Anything but the loopback is open to the network: set `MANGO_API_KEY` too.",
+    fallback: "127.0.0.1",
+    form: text,
+  },
+  MANGO_DATA_DIR: {
+    about: "Folder for the embedded database, files and workspaces. Relative paths start at the project.",
+    fallback: ".mango",
+    form: text,
+  },
+  MANGO_API_KEY: {
+    about: "Key that clients send in `X-Api-Key` or `Authorization: Bearer`.",
+    fallback: "sk-mango-local-development",
+    form: z.string().regex(/^[\x21-\x7e]{16,}$/, "must be 16 or more printable characters without spaces"),
+  },
+  MANGO_DATABASE_URL: {
+    about: "A PostgreSQL 17 of your own, instead of the embedded one.",
+    fallback: null,
+    form: url(/^postgres(ql)?$/, "postgresql://"),
+  },
+  MANGO_MODEL_BASE_URL: {
+    about: "Endpoint of a Messages API. Unset: the offline model, which needs no key.",
+    fallback: null,
+    form: url(/^https?$/, "https:// or http://"),
+  },
+  MANGO_MODEL_API_KEY: {
+    about: "Key for that endpoint.",
+    fallback: null,
+    form: text,
+  },
+  MANGO_MODEL_AUTH: {
+    about: "Header the key is sent in: `x-api-key` or `authorization-bearer`.",
+    fallback: "x-api-key",
+    form: z.enum(["x-api-key", "authorization-bearer"]),
+  },
+  MANGO_MODEL_ID: {
+    about: "Model that the demo's agent asks for. Unset: the offline model's.",
+    fallback: null,
+    form: text,
+  },
+  MANGO_WORKER: {
+    about: "`on` starts the bundled worker for a default environment; `off` leaves tool calls to workers of your own.",
+    fallback: "on",
+    form: onOff,
+  },
+  MANGO_WORKSPACE_ROOT: {
+    about: "Folder in which the bundled worker gives each session a workspace. Unset: `workspaces` in the data folder.",
+    fallback: null,
+    form: text,
+  },
+  MANGO_LOG: {
+    about: "Form of the server's log: `text` for people, `json` for machines.",
+    fallback: "text",
+    form: z.enum(["text", "json"]),
+  },
+  MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER: {
+    about: "`on` lets the bundled worker run tools without a sandbox where the machine offers none.",
+    fallback: "off",
+    form: onOff,
+  },
+} as const satisfies Record<string, { about: string; fallback: string | null; form: z.ZodType }>;
+
+type Name = keyof typeof variables;
+
+/** Variables of our other programs. They may stand in the same shell; a server neither reads nor minds them. */
+const ofOthers = ["MANGO_ENVIRONMENT_KEY", "MANGO_ENVIRONMENT_ID", "MANGO_URL"];
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * Reads the settings from the environment. `projectDir` is what relative paths start at.
+ *
+ * Names that are almost right are refused rather than ignored: a server that silently runs on a default where its
+ * operator asked for something else is the harder failure to find.
+ *
+ * @throws SettingsError listing everything that is wrong, not only the first.
+ */
+export function readSettings(environment: Environment, projectDir: string): Settings {
+  const problems = unknownNames(environment);
+  function read<N extends Name>(name: N): z.output<(typeof variables)[N]["form"]> | null {
+    const { form, fallback } = variables[name];
+    const written = environment[name] ?? fallback;
+    if (written === null) return null;
+    const result = form.safeParse(written);
+    if (result.success) return result.data as z.output<(typeof variables)[N]["form"]>;
+    problems.push(`${name} ${complaint(result.error)}`);
+    return null;
+  }
+  /** For settings with a default: null only after a problem was noted, and then nothing is returned at all. */
+  const required = <N extends Name>(name: N) => read(name) as NonNullable<ReturnType<typeof read<N>>>;
+
+  const dataDir = path.resolve(projectDir, required("MANGO_DATA_DIR") ?? "");
+  const workspaceRoot = read("MANGO_WORKSPACE_ROOT");
+  const baseUrl = read("MANGO_MODEL_BASE_URL");
+  const modelKey = read("MANGO_MODEL_API_KEY");
+  const auth = required("MANGO_MODEL_AUTH");
+  const settings: Settings = {
+    port: required("MANGO_PORT"),
+    host: required("MANGO_HOST"),
+    dataDir,
+    apiKey: required("MANGO_API_KEY"),
+    databaseUrl: read("MANGO_DATABASE_URL"),
+    model: baseUrl === null ? null : { baseUrl, apiKey: modelKey, auth },
+    modelId: read("MANGO_MODEL_ID"),
+    worker: required("MANGO_WORKER") === "on",
+    workspaceRoot: workspaceRoot === null ? path.join(dataDir, "workspaces") : path.resolve(projectDir, workspaceRoot),
+    log: required("MANGO_LOG"),
+    allowUnsafeProcessLauncher: required("MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER") === "on",
+  };
+  problems.push(...withoutEndpoint(environment));
+  if (problems.length > 0)
+    throw new SettingsError(`Mango cannot start:\n${problems.map((it) => `  ${it}`).join("\n")}`);
+  return settings;
+}
+
+function unknownNames(environment: Environment): string[] {
+  const known = [...Object.keys(variables), ...ofOthers];
+  return Object.keys(environment)
+    .filter((name) => name.startsWith("MANGO_") && !known.includes(name))
+    .map((name) => `${name} is not a setting; did you mean ${nearest(name, Object.keys(variables))}?`);
+}
+
+/** Says what a value must be and never what it was: some of them are keys. */
+function complaint(error: z.ZodError): string {
+  const issue = error.issues[0];
+  if (issue?.code === "invalid_value")
+    return `must be ${issue.values.map((value) => `"${String(value)}"`).join(" or ")}`;
+  return issue?.message ?? "is malformed";
+}
+
+/** A key without an address would be sent nowhere, while its owner believes that a real model answers. */
+function withoutEndpoint(environment: Environment): string[] {
+  if (environment["MANGO_MODEL_BASE_URL"] !== undefined) return [];
+  return (["MANGO_MODEL_API_KEY", "MANGO_MODEL_AUTH"] as const)
+    .filter((name) => environment[name] !== undefined)
+    .map((name) => `${name} needs MANGO_MODEL_BASE_URL, the endpoint it is for`);
+}
+
+/** The settings as a Markdown table, for the README and `--help`. */
+export function settingsTable(): string {
+  const rows = Object.entries(variables).map(([name, { about, fallback }]) => [
+    `\`${name}\``,
+    fallback === null ? "unset" : `\`${fallback}\``,
+    about,
+  ]);
+  return [["setting", "default", "what it is for"], ["---", "---", "---"], ...rows]
+    .map((cells) => `| ${cells.join(" | ")} |`)
+    .join("\n");
+}

@@ -1,0 +1,57 @@
+import { z } from "@hono/zod-openapi";
+
+/**
+ * The building blocks of the contract's schemas. Objects are strict: an unknown field is an error at every level,
+ * because a field that is silently dropped is a setting that its author believes in.
+ */
+
+/** Metadata of a resource: at most 16 pairs, keys of 1 to 64 characters, values of at most 512. */
+export const Metadata = z
+  .record(z.string().min(1).max(64), z.string().max(512))
+  .refine((pairs) => Object.keys(pairs).length <= 16, { error: "metadata holds at most 16 pairs" })
+  .openapi("Metadata", { description: "At most 16 pairs; keys of 1 to 64 characters, values of at most 512." });
+
+/** An RFC 3339 instant in UTC with milliseconds. */
+export const Timestamp = z.iso.datetime().openapi({ example: "2026-12-01T09:30:00.000Z" });
+
+/**
+ * A field of the contract whose feature this server has not built yet. Official clients send such fields empty
+ * (`vault_ids: []`, `budget: null`), which is accepted; any other value is a 422 that names the feature.
+ */
+export function notBuilt(feature: string, empty: "array" | "null") {
+  return z
+    .unknown()
+    .superRefine((value, context) => {
+      const accepted =
+        value === undefined || value === null || (empty === "array" && Array.isArray(value) && value.length === 0);
+      if (!accepted) {
+        context.addIssue({
+          code: "custom",
+          message: `${feature} are not supported by this server yet`,
+          params: { unsupported: feature },
+        });
+      }
+    })
+    .optional()
+    .openapi(
+      empty === "array"
+        ? {
+            type: "array",
+            items: {},
+            maxItems: 0,
+            description: `${feature}: not supported yet; only empty or null is accepted.`,
+          }
+        : { type: "null", description: `${feature}: not supported yet; only null is accepted.` },
+    );
+}
+
+/** Adds the same kind of refusal to a value that is well formed but not supported. */
+export function unsupported(feature: string, message: string) {
+  return { message, params: { unsupported: feature } } as const;
+}
+
+/** The feature named by an issue that `notBuilt` or `unsupported` raised; undefined for an ordinary issue. */
+export function unsupportedFeature(issue: z.core.$ZodIssue): string | undefined {
+  const params = (issue as { params?: { unsupported?: unknown } }).params;
+  return typeof params?.unsupported === "string" ? params.unsupported : undefined;
+}

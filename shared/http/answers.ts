@@ -1,0 +1,42 @@
+import { z } from "@hono/zod-openapi";
+
+/** The error envelope, for the OpenAPI document. */
+export const ErrorEnvelope = z
+  .object({
+    type: z.literal("error"),
+    error: z.object({
+      type: z.string(),
+      message: z.string(),
+      details: z.looseObject({ error_code: z.string().optional() }).optional(),
+    }),
+    request_id: z.string(),
+  })
+  .openapi("Error");
+
+const error = (description: string) => ({ description, content: { "application/json": { schema: ErrorEnvelope } } });
+
+/** The errors that every authenticated route may answer. */
+export const ERRORS = {
+  400: error("The request is wrong; the message names the field."),
+  401: error("No key, two keys, or a key that opens nothing."),
+  403: error("The key may not be used for this."),
+  404: error("Nothing by that id in the key's workspace."),
+  409: error("The resource's state forbids this; repeating the request does not help."),
+  413: error("The body is larger than 32 MB."),
+  422: error("A feature that this server does not have; the message names it."),
+} as const;
+
+/** A JSON answer of a route. */
+export function json<Schema extends z.ZodType>(description: string, schema: Schema) {
+  return { description, content: { "application/json": { schema } } };
+}
+
+/** A JSON body of a route. */
+export function body<Schema extends z.ZodType>(schema: Schema) {
+  return { required: true, content: { "application/json": { schema } } };
+}
+
+/** Answers with JSON text that exists already: events are spliced, not parsed. */
+export function rawJson(text: string): Response {
+  return new Response(text, { status: 200, headers: { "content-type": "application/json" } });
+}

@@ -1,0 +1,81 @@
+import type { OpenAPIHono } from "@hono/zod-openapi";
+import { bodyLimit } from "hono/body-limit";
+import { NotFound, RequestTooLarge } from "../contract/errors.ts";
+import { newId } from "../contract/ids.ts";
+import type { Product } from "../product.ts";
+import type { Env } from "./auth.ts";
+import { asApiError, errorResponse } from "./error-answer.ts";
+import { router } from "./router.ts";
+import { agentRoutes } from "./routes/agents.ts";
+import { environmentRoutes } from "./routes/environments.ts";
+import { eventRoutes } from "./routes/events.ts";
+import { sessionRoutes } from "./routes/sessions.ts";
+import { type StreamOptions, streamRoutes } from "./routes/stream.ts";
+import { workRoutes } from "./routes/work.ts";
+
+/** The hosted service's limit for JSON bodies. */
+const MAX_BODY_BYTES = 32 * 1024 * 1024;
+
+/**
+ * The whole API: one app, served by Node in the embedded edition and by Lambda on AWS. What it documents at
+ * `/openapi.json` is generated from the schemas that validate.
+ */
+export function createApp(product: Product, options: StreamOptions): OpenAPIHono<Env> {
+  const app = router();
+  app.use("*", async (context, next) => {
+    const requestId = newId("req");
+    context.set("requestId" as never, requestId as never);
+    await next();
+    context.res.headers.set("request-id", requestId);
+  });
+  app.use(
+    "/v1/*",
+    bodyLimit({
+      maxSize: MAX_BODY_BYTES,
+      onError: () => {
+        throw new RequestTooLarge("The body is larger than 32 MB.");
+      },
+    }),
+  );
+  app.onError((error, context) => {
+    const requestId = context.get("requestId") ?? newId("req");
+    return errorResponse(asApiError(error, product.log, requestId), requestId);
+  });
+  app.notFound((context) =>
+    errorResponse(
+      new NotFound(`There is nothing at ${context.req.method} ${context.req.path}.`),
+      context.get("requestId"),
+    ),
+  );
+
+  app.get("/healthz", (context) => context.json({ status: "ok" }));
+  app.get("/readyz", async (context) => {
+    await product.database.query("select 1");
+    return context.json({ status: "ready" });
+  });
+
+  app.route("/", agentRoutes(product));
+  app.route("/", environmentRoutes(product));
+  app.route("/", sessionRoutes(product));
+  app.route("/", eventRoutes(product));
+  app.route("/", streamRoutes(product, options));
+  app.route("/", workRoutes(product));
+
+  app.openAPIRegistry.registerComponent("securitySchemes", "ApiKey", {
+    type: "apiKey",
+    in: "header",
+    name: "X-Api-Key",
+  });
+  app.openAPIRegistry.registerComponent("securitySchemes", "Bearer", { type: "http", scheme: "bearer" });
+  app.doc31("/openapi.json", {
+    openapi: "3.1.0",
+    info: {
+      title: "Mango",
+      version: "2026-12-01",
+      description:
+        "A durable control plane for managed agents. Every error uses the Error envelope; unknown body fields are refused.",
+    },
+    security: [{ ApiKey: [] }, { Bearer: [] }],
+  });
+  return app;
+}

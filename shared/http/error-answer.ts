@@ -1,0 +1,79 @@
+import { HTTPException } from "hono/http-exception";
+import { ApiError, InternalError, InvalidRequest, RequestTooLarge, Unavailable } from "../contract/errors.ts";
+import { CommitUnknown } from "../db/transaction.ts";
+import type { Log } from "../ports/log.ts";
+
+/** What may be told of an error: ours as they are, everything else as a class that says what to do next. */
+export function asApiError(error: unknown, log: Log, requestId: string): ApiError {
+  if (error instanceof ApiError) {
+    return error;
+  }
+  if (error instanceof HTTPException) {
+    return error.status === 413
+      ? new RequestTooLarge("The body is larger than 32 MB.")
+      : new InvalidRequest(error.message || "The request is not valid.");
+  }
+  const name = error instanceof Error ? error.name : "unknown";
+  const code = (error as { code?: unknown } | null)?.code;
+  log.error("A request failed.", {
+    request_id: requestId,
+    error: name,
+    code: typeof code === "string" ? code : undefined,
+    at: firstFrame(error),
+  });
+  if (error instanceof CommitUnknown) {
+    // The write may have happened: a client that repeats it by itself could send the same message twice.
+    return new InternalError(
+      "The database connection was lost while committing; whether the request took effect is unknown. Read before you repeat it.",
+      {
+        shouldRetry: false,
+      },
+    );
+  }
+  if (isConnectionFailure(error)) {
+    return new Unavailable("The database cannot be reached; nothing was written. Try again shortly.", {
+      retryAfter: 5,
+    });
+  }
+  return new InternalError("An internal error occurred; the request id helps to find it in the logs.", {
+    shouldRetry: false,
+  });
+}
+
+/** Raised while a connection was being made, so before any write. */
+function isConnectionFailure(error: unknown): boolean {
+  const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown };
+  return (
+    code === "ECONNREFUSED" ||
+    code === "57P03" ||
+    (typeof message === "string" && message.includes("timeout exceeded when trying to connect"))
+  );
+}
+
+/** Where it was thrown; the message is left out because it may quote a request. */
+function firstFrame(error: unknown): string | undefined {
+  return error instanceof Error
+    ? error.stack
+        ?.split("\n")
+        .find((line) => line.trimStart().startsWith("at "))
+        ?.trim()
+    : undefined;
+}
+
+/** The envelope and its headers. */
+export function errorResponse(error: ApiError, requestId: string): Response {
+  const headers = new Headers({ "content-type": "application/json", "request-id": requestId });
+  if (error.shouldRetry !== undefined) {
+    headers.set("x-should-retry", String(error.shouldRetry));
+  }
+  if (error.retryAfter !== undefined) {
+    headers.set("retry-after", String(error.retryAfter));
+  }
+  const { type, message, details } = error;
+  const body = {
+    type: "error",
+    error: details === undefined ? { type, message } : { type, message, details },
+    request_id: requestId,
+  };
+  return new Response(JSON.stringify(body), { status: error.status, headers });
+}

@@ -1,0 +1,24 @@
+/** Server-sent events as bytes. See https://html.spec.whatwg.org/multipage/server-sent-events.html */
+
+const encoder = new TextEncoder();
+
+/**
+ * One frame. `data` is JSON text: it holds no raw line breaks, so it is one `data:` line. The `event:` name is always
+ * written, because official clients drop a frame without one. `id` is the ledger position; previews have none.
+ */
+export function frame(event: string, data: string, id?: number): Uint8Array {
+  if (/[\r\n]/.test(event) || /[\r\n]/.test(data)) {
+    throw new Error(`A line break in a frame of type ${JSON.stringify(event)} would start a new field.`);
+  }
+  return encoder.encode(`${id === undefined ? "" : `id: ${id}\n`}event: ${event}\ndata: ${data}\n\n`);
+}
+
+/** A comment: ignored by clients, seen by every proxy on the way. */
+export function comment(text: string): Uint8Array {
+  return encoder.encode(`: ${text}\n\n`);
+}
+
+/** How long a client should wait before it connects again, in milliseconds. */
+export function retryHint(milliseconds: number): Uint8Array {
+  return encoder.encode(`retry: ${milliseconds}\n\n`);
+}

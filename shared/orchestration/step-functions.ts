@@ -1,0 +1,42 @@
+import {
+  ExecutionAlreadyExists,
+  InvalidToken,
+  SendTaskSuccessCommand,
+  type SFNClient,
+  StartExecutionCommand,
+  TaskDoesNotExist,
+  TaskTimedOut,
+} from "@aws-sdk/client-sfn";
+import type { Orchestrator } from "../ports/orchestrator.ts";
+
+/** Step Functions, or whatever speaks its protocol at the client's endpoint. */
+export function stepFunctionsOrchestrator(options: {
+  readonly client: SFNClient;
+  readonly stateMachineArn: string;
+}): Orchestrator {
+  const { client, stateMachineArn } = options;
+  return {
+    async start({ name, input }) {
+      try {
+        await client.send(new StartExecutionCommand({ stateMachineArn, name, input }));
+        return "started";
+      } catch (error) {
+        if (error instanceof ExecutionAlreadyExists) {
+          return "exists";
+        }
+        throw error;
+      }
+    },
+    async release({ taskToken, output }) {
+      try {
+        await client.send(new SendTaskSuccessCommand({ taskToken, output }));
+        return "released";
+      } catch (error) {
+        if (error instanceof TaskTimedOut || error instanceof TaskDoesNotExist || error instanceof InvalidToken) {
+          return "stale";
+        }
+        throw error;
+      }
+    },
+  };
+}

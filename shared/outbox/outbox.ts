@@ -1,0 +1,110 @@
+import { newId } from "../contract/ids.ts";
+import type { Transaction } from "../db/transaction.ts";
+
+/**
+ * The outbox: what must be said to Step Functions because a transaction committed.
+ *
+ * A row is born claimed by its author, who delivers it right after the commit. It is removed by the effect that it
+ * asks for: the first transaction of the started segment, or of the released state. So a message lost between commit
+ * and delivery, or between delivery and effect, is sent again when its claim expires; every receiver takes doubles.
+ */
+
+/** How long an author or a relay may take before somebody else tries. */
+const CLAIM_SECONDS = 10;
+
+export interface OutboxRow {
+  readonly id: string;
+  readonly turnId: string;
+  readonly segment: number;
+  readonly kind: "start" | "release";
+  readonly taskToken: string | null;
+  /** JSON text: the execution's input, or the released state's output. */
+  readonly payload: string;
+}
+
+interface OutboxDraft {
+  readonly workspaceId: string;
+  readonly sessionId: string;
+  readonly turnId: string;
+  readonly segment: number;
+}
+
+async function insert(
+  transaction: Transaction,
+  draft: OutboxDraft,
+  row: Omit<OutboxRow, "id" | "turnId" | "segment">,
+): Promise<OutboxRow> {
+  const id = newId("outb");
+  await transaction.query(
+    `insert into outbox (id, workspace_id, session_id, turn_id, segment, kind, task_token, payload, created_at, claimed_until)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, now(), now() + make_interval(secs => $9))`,
+    [
+      id,
+      draft.workspaceId,
+      draft.sessionId,
+      draft.turnId,
+      draft.segment,
+      row.kind,
+      row.taskToken,
+      row.payload,
+      CLAIM_SECONDS,
+    ],
+  );
+  return { id, turnId: draft.turnId, segment: draft.segment, ...row };
+}
+
+/** Promises to start the segment's execution. */
+export function queueStart(transaction: Transaction, draft: OutboxDraft): Promise<OutboxRow> {
+  const payload = JSON.stringify({ turnId: draft.turnId, segment: draft.segment });
+  return insert(transaction, draft, { kind: "start", taskToken: null, payload });
+}
+
+/** Promises to answer the parked state that holds the token. */
+export function queueRelease(
+  transaction: Transaction,
+  draft: OutboxDraft & { readonly taskToken: string; readonly output: object },
+): Promise<OutboxRow> {
+  return insert(transaction, draft, {
+    kind: "release",
+    taskToken: draft.taskToken,
+    payload: JSON.stringify(draft.output),
+  });
+}
+
+/** The segment runs: whatever was promised for it, or for an earlier one, has happened. */
+export async function acknowledge(
+  transaction: Transaction,
+  params: { readonly turnId: string; readonly segment: number },
+): Promise<void> {
+  await transaction.query("delete from outbox where turn_id = $1 and segment <= $2", [params.turnId, params.segment]);
+}
+
+/** Takes the rows whose claim has expired, oldest first. */
+export async function claimDue(database: Transaction, limit: number): Promise<OutboxRow[]> {
+  const { rows } = await database.query<{
+    id: string;
+    turn_id: string;
+    segment: number;
+    kind: "start" | "release";
+    task_token: string | null;
+    payload: string;
+  }>(
+    `update outbox set claimed_until = now() + make_interval(secs => $2 * least(power(2, attempts), 30)), attempts = attempts + 1
+      where id in (select id from outbox where claimed_until < now() order by claimed_until limit $1 for update skip locked)
+      returning id, turn_id, segment, kind, task_token, payload`,
+    [limit, CLAIM_SECONDS],
+  );
+  return rows.map((row) => ({
+    id: row.id,
+    turnId: row.turn_id,
+    segment: row.segment,
+    kind: row.kind,
+    taskToken: row.task_token,
+    payload: row.payload,
+  }));
+}
+
+/** Drops a row that can have no effect any more. */
+export async function drop(database: Transaction, id: string): Promise<void> {
+  await database.query("delete from outbox where id = $1", [id]);
+}

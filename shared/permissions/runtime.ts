@@ -1,0 +1,28 @@
+import type { PolicyType } from "../contract/tools.ts";
+
+/** Who executes a tool. Policy and execution are separate; see docs/architecture.md. */
+export type ToolOwner = "provider_native" | "platform_managed" | "client_self_hosted" | "client_custom";
+
+/** One tool that the session's model is offered. */
+export interface PinnedTool {
+  readonly name: string;
+  readonly owner: ToolOwner;
+  /** Null for custom tools: the application owns them. */
+  readonly policy: PolicyType | null;
+  /** The declaration of the provider request: JSON text. */
+  readonly declaration: string;
+}
+
+/** What is pinned when a session is created, so that no later rollout changes a running session. */
+export interface SessionRuntime {
+  readonly agentName: string;
+  /** Which kind of provider the session talks to: `messages` or `offline`. */
+  readonly provider: string;
+  readonly system: string | null;
+  readonly model: string;
+  readonly tools: readonly PinnedTool[];
+  /** Version of the built-in tools' declarations. */
+  readonly toolVersion: string;
+  /** The endpoint's capability profile, by name and version. */
+  readonly profileVersion: string;
+}

@@ -1,0 +1,19 @@
+import type { Database } from "./db/transaction.ts";
+import type { LiveChannel } from "./live/live-channel.ts";
+import type { Model } from "./model/model.ts";
+import type { Log } from "./ports/log.ts";
+import type { Orchestrator } from "./ports/orchestrator.ts";
+import type { ToolExecutor } from "./turns/tool-executor.ts";
+
+/** Everything the product needs from outside. Composed once: by `functions/` on AWS, by `local/` on one machine. */
+export interface Product {
+  readonly database: Database;
+  readonly model: Model;
+  readonly live: LiveChannel;
+  readonly orchestrator: Orchestrator;
+  /** Runs tools of owner platform_managed. */
+  readonly tools: ToolExecutor;
+  readonly log: Log;
+  /** Names this process in leases of the operation journal. */
+  readonly owner: string;
+}

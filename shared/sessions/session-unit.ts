@@ -1,0 +1,250 @@
+import { derivedId } from "../contract/ids.ts";
+import type { SessionStatus, SessionUsage } from "../contract/sessions.ts";
+import type { Transaction } from "../db/transaction.ts";
+import { eventHash, type LedgerEvent, splice } from "../ledger/event.ts";
+import type { ModelUsage } from "../model/model.ts";
+import type { SessionRow } from "./session-row.ts";
+
+/** Why a session stands still, in the API's words. `details` is JSON text, only with a refusal. */
+export type StopReason =
+  | { readonly type: "end_turn" }
+  | { readonly type: "requires_action"; readonly eventIds: readonly string[] }
+  | { readonly type: "retries_exhausted" }
+  | { readonly type: "refusal"; readonly details: string | null };
+
+export interface EventDraft {
+  /** Derived from what the event describes, so that a repeat cannot add a second. */
+  readonly id: string;
+  readonly type: string;
+  readonly threadId: string;
+  /** JSON text of the type's own fields. */
+  readonly payload: string;
+  /** False for an input that waits for its turn. */
+  readonly processed?: boolean;
+}
+
+/**
+ * One transaction's writes to a session, gathered and written at once by `flush`: the events, the head of the ledger,
+ * the status and the usage. It exists only while the session's row lock is held.
+ */
+export class SessionUnit {
+  readonly session: SessionRow;
+  readonly #transaction: Transaction;
+  readonly #events: (LedgerEvent & { readonly previousHash: Buffer; readonly hash: Buffer })[] = [];
+  readonly #stamps: string[] = [];
+  #seq: number;
+  #hash: Buffer;
+  #status: SessionStatus;
+  #usage: ModelUsage;
+  #activeMs: number;
+  #runningSince: Date | null;
+
+  constructor(transaction: Transaction, session: SessionRow) {
+    this.session = session;
+    this.#transaction = transaction;
+    this.#seq = session.lastSeq;
+    this.#hash = session.lastHash;
+    this.#status = session.status;
+    this.#usage = session.usage;
+    this.#activeMs = session.activeMs;
+    this.#runningSince = session.runningSince;
+  }
+
+  get status(): SessionStatus {
+    return this.#status;
+  }
+
+  /** The position of the last event, those of this unit included. */
+  get lastSeq(): number {
+    return this.#seq;
+  }
+
+  /** True when `flush` will change what a stream shows. */
+  get changesLedger(): boolean {
+    return this.#events.length > 0 || this.#stamps.length > 0;
+  }
+
+  append(draft: EventDraft): LedgerEvent {
+    this.#seq += 1;
+    const event: LedgerEvent = {
+      sessionId: this.session.id,
+      seq: this.#seq,
+      id: draft.id,
+      threadId: draft.threadId,
+      type: draft.type,
+      payload: draft.payload,
+      receivedAt: this.session.now,
+      processedAt: draft.processed === false ? null : this.session.now,
+    };
+    const previousHash = this.#hash;
+    this.#hash = eventHash(previousHash, event);
+    this.#events.push({ ...event, previousHash, hash: this.#hash });
+    return event;
+  }
+
+  /** Marks a queued event as taken up now. */
+  stamp(eventId: string): void {
+    this.#stamps.push(eventId);
+  }
+
+  addUsage(usage: ModelUsage): void {
+    this.#usage = {
+      inputTokens: this.#usage.inputTokens + usage.inputTokens,
+      outputTokens: this.#usage.outputTokens + usage.outputTokens,
+      cacheReadInputTokens: this.#usage.cacheReadInputTokens + usage.cacheReadInputTokens,
+      cacheCreationInputTokens: this.#usage.cacheCreationInputTokens + usage.cacheCreationInputTokens,
+      webSearchRequests: this.#usage.webSearchRequests + usage.webSearchRequests,
+      webFetchRequests: this.#usage.webFetchRequests + usage.webFetchRequests,
+    };
+  }
+
+  /** The thread and the session begin to work. `cause` names what started it: its events' ids derive from it. */
+  run(threadId: string, cause: string): void {
+    if (this.#status === "running") {
+      return;
+    }
+    this.#status = "running";
+    this.#runningSince ??= this.session.now;
+    this.append({
+      id: this.#statusId("session.status_running", cause),
+      type: "session.status_running",
+      threadId,
+      payload: "{}",
+    });
+    this.append({
+      id: this.#statusId("session.thread_status_running", cause),
+      type: "session.thread_status_running",
+      threadId,
+      payload: splice({ session_thread_id: threadId, agent_name: this.session.agentName }),
+    });
+  }
+
+  /**
+   * The thread and the session stand still. `session.status_idle` is the last event of a turn: a worker counts its
+   * idle time from it, and anything after it would stop the count.
+   */
+  idle(threadId: string, cause: string, reason: StopReason): void {
+    this.#status = "idle";
+    this.#stopClock();
+    const stop = stopFields(reason);
+    this.append({
+      id: this.#statusId("session.thread_status_idle", cause),
+      type: "session.thread_status_idle",
+      threadId,
+      payload: splice({ session_thread_id: threadId, agent_name: this.session.agentName }, stop),
+    });
+    this.append({
+      id: this.#statusId("session.usage", cause),
+      type: "session.usage",
+      threadId,
+      payload: splice({ usage: sessionUsage(this.#usage, this.#activeMs) }),
+    });
+    this.append({
+      id: this.#statusId("session.status_idle", cause),
+      type: "session.status_idle",
+      threadId,
+      payload: splice({}, stop),
+    });
+  }
+
+  /** The provider is being waited for: running → rescheduling. */
+  reschedule(threadId: string, cause: string): void {
+    this.#status = "rescheduling";
+    this.append({
+      id: this.#statusId("session.status_rescheduled", cause),
+      type: "session.status_rescheduled",
+      threadId,
+      payload: "{}",
+    });
+    this.append({
+      id: this.#statusId("session.thread_status_rescheduled", cause),
+      type: "session.thread_status_rescheduled",
+      threadId,
+      payload: splice({ session_thread_id: threadId, agent_name: this.session.agentName }),
+    });
+  }
+
+  #statusId(type: string, cause: string): string {
+    return derivedId("sevt", this.session.id, type, cause);
+  }
+
+  #stopClock(): void {
+    if (this.#runningSince !== null) {
+      this.#activeMs += this.session.now.getTime() - this.#runningSince.getTime();
+      this.#runningSince = null;
+    }
+  }
+
+  /** Writes what was gathered: at most three statements, whatever the number of events. */
+  async flush(): Promise<void> {
+    const events = this.#events;
+    if (events.length > 0) {
+      await this.#transaction.query(
+        `insert into events (session_id, workspace_id, received_at, seq, id, thread_id, type, payload, processed_at, previous_hash, hash)
+         select $1, $2, $3, * from unnest($4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], $9::timestamptz[], $10::bytea[], $11::bytea[])`,
+        [
+          this.session.id,
+          this.session.workspaceId,
+          this.session.now,
+          events.map((event) => event.seq),
+          events.map((event) => event.id),
+          events.map((event) => event.threadId),
+          events.map((event) => event.type),
+          events.map((event) => event.payload),
+          events.map((event) => event.processedAt),
+          events.map((event) => event.previousHash),
+          events.map((event) => event.hash),
+        ],
+      );
+    }
+    if (this.#stamps.length > 0) {
+      await this.#transaction.query(
+        "update events set processed_at = $3 where session_id = $1 and id = any($2::text[]) and processed_at is null",
+        [this.session.id, this.#stamps, this.session.now],
+      );
+    }
+    await this.#transaction.query(
+      `with session as (
+         update sessions set status = $2, last_seq = $3, last_hash = $4, last_processed_at = $5, updated_at = $5,
+           input_tokens = $6, output_tokens = $7, cache_read_input_tokens = $8, cache_creation_input_tokens = $9,
+           web_search_requests = $10, web_fetch_requests = $11, active_ms = $12, running_since = $13
+         where id = $1 returning primary_thread_id
+       )
+       update threads set status = $2, updated_at = $5 from session where threads.id = session.primary_thread_id`,
+      [
+        this.session.id,
+        this.#status,
+        this.#seq,
+        this.#hash,
+        this.session.now,
+        this.#usage.inputTokens,
+        this.#usage.outputTokens,
+        this.#usage.cacheReadInputTokens,
+        this.#usage.cacheCreationInputTokens,
+        this.#usage.webSearchRequests,
+        this.#usage.webFetchRequests,
+        this.#activeMs,
+        this.#runningSince,
+      ],
+    );
+  }
+}
+
+function stopFields(reason: StopReason): { stop_reason: string; stop_details: string } {
+  const fields =
+    reason.type === "requires_action" ? { type: reason.type, event_ids: reason.eventIds } : { type: reason.type };
+  const details = reason.type === "refusal" ? reason.details : null;
+  return { stop_reason: JSON.stringify(fields), stop_details: details ?? "null" };
+}
+
+/** The API's usage object. Times are in seconds with milliseconds. */
+export function sessionUsage(usage: ModelUsage, activeMs: number): SessionUsage {
+  return {
+    input_tokens: usage.inputTokens,
+    output_tokens: usage.outputTokens,
+    cache_read_input_tokens: usage.cacheReadInputTokens,
+    cache_creation: { ephemeral_5m_input_tokens: usage.cacheCreationInputTokens, ephemeral_1h_input_tokens: 0 },
+    active_seconds: activeMs / 1000,
+    server_tool_use: { web_search_requests: usage.webSearchRequests, web_fetch_requests: usage.webFetchRequests },
+  };
+}

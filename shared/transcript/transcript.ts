@@ -1,0 +1,82 @@
+import { derivedId } from "../contract/ids.ts";
+import type { Transaction } from "../db/transaction.ts";
+import type { SessionRow } from "../sessions/session-row.ts";
+import type { TurnRow } from "../turns/turn-row.ts";
+
+/** What the model sees next: exact blocks, in causal order. */
+export interface TranscriptEntry {
+  readonly id: string;
+  readonly role: "user" | "assistant";
+  /** JSON text of an array of blocks. */
+  readonly content: string;
+  /** The tool calls of an assistant entry, or the calls that a user entry answers. */
+  readonly toolUseIds: readonly string[];
+}
+
+/**
+ * The thread's transcript up to and with the given turn. Turns are ordered by their ordinal, so a message that was
+ * queued during a turn never appears before that turn's answer.
+ */
+export async function readTranscript(
+  transaction: Transaction,
+  params: { readonly threadId: string; readonly throughOrdinal: number },
+): Promise<TranscriptEntry[]> {
+  const { rows } = await transaction.query<{
+    id: string;
+    role: "user" | "assistant";
+    content: string;
+    tool_use_ids: string[];
+  }>(
+    `select e.id, e.role, e.content, e.tool_use_ids
+       from turns t join transcript_entries e on e.turn_id = t.id
+      where t.thread_id = $1 and t.ordinal <= $2
+      order by t.ordinal, e.ordinal`,
+    [params.threadId, params.throughOrdinal],
+  );
+  return rows.map((row) => ({ id: row.id, role: row.role, content: row.content, toolUseIds: row.tool_use_ids }));
+}
+
+export interface EntryDraft {
+  readonly role: "user" | "assistant";
+  readonly content: string;
+  readonly toolUseIds?: readonly string[];
+  /** The model that wrote it, where the provider said so. */
+  readonly model?: string;
+}
+
+/** Appends to the turn's part of the transcript; the caller holds the session's lock. Returns the entry's id. */
+export async function appendEntry(
+  transaction: Transaction,
+  session: SessionRow,
+  turn: TurnRow,
+  draft: EntryDraft,
+): Promise<string> {
+  const { rows } = await transaction.query<{ next: number }>(
+    "select coalesce(max(ordinal) + 1, 0)::int as next from transcript_entries where turn_id = $1",
+    [turn.id],
+  );
+  const ordinal = rows[0]?.next ?? 0;
+  const id = derivedId("tent", turn.id, ordinal);
+  await transaction.query(
+    `insert into transcript_entries (turn_id, ordinal, id, workspace_id, session_id, thread_id, role, content, tool_use_ids,
+                                     provider, model, tool_version, profile_version, created_at)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+    [
+      turn.id,
+      ordinal,
+      id,
+      session.workspaceId,
+      session.id,
+      turn.threadId,
+      draft.role,
+      draft.content,
+      draft.toolUseIds ?? [],
+      session.runtime.provider,
+      draft.model ?? session.runtime.model,
+      session.runtime.toolVersion,
+      session.runtime.profileVersion,
+      session.now,
+    ],
+  );
+  return id;
+}

@@ -1,0 +1,87 @@
+import type { CallModelOutput, TurnRef } from "../../statemachines/turn-payload.ts";
+import { inTransaction } from "../db/transaction.ts";
+import { NO_USAGE, recordLateUsage, renewLease, stillOwned } from "../journal/provider-calls.ts";
+import { ModelAborted, ModelError } from "../model/model.ts";
+import { relayAfterCommit } from "../outbox/relay.ts";
+import type { Product } from "../product.ts";
+import { type BegunRound, beginRound, LEASE_SECONDS } from "./begin-round.ts";
+import { completeRound, type Finished, failRound } from "./finish-round.ts";
+import { previewPublisher } from "./previews.ts";
+import { TurnBusyError } from "./turn-errors.ts";
+
+/** How often a running call looks whether it still owns its turn; an interrupt reaches it within a second. */
+const FENCE_MS = 1000;
+const RENEW_EVERY = 5;
+
+/**
+ * The handler of state CallModel: makes one provider request, or tells the outcome of one that was made.
+ *
+ * Throws `TurnBusyError` while another invocation holds the request's lease; the state's Retry asks again.
+ */
+export async function callModel(product: Product, ref: TurnRef): Promise<CallModelOutput> {
+  const begun = await inTransaction(product.database, (transaction) => beginRound(transaction, ref, product.owner));
+  if (begun.kind === "busy") {
+    throw new TurnBusyError(ref.turnId);
+  }
+  if (begun.kind === "known") {
+    return { ...ref, next: begun.next };
+  }
+  const sessionId = begun.session.id;
+  void product.live.publish(sessionId, { type: "wake" });
+  const finished = await request(product, ref, begun);
+  void product.live.publish(sessionId, { type: "wake" });
+  await relayAfterCommit(product, finished.outbox);
+  const { next, delaySeconds } = finished;
+  return delaySeconds === undefined ? { ...ref, next } : { ...ref, next, delaySeconds };
+}
+
+async function request(product: Product, ref: TurnRef, begun: BegunRound): Promise<Finished> {
+  const abort = new AbortController();
+  const stopWatching = watchFence(product, begun.callId, abort);
+  const previews = previewPublisher(product.live, begun);
+  try {
+    const response = await product.model.stream({ body: begun.body, signal: abort.signal, onPreview: previews });
+    return await inTransaction(product.database, (transaction) => completeRound(transaction, ref, begun, response));
+  } catch (error) {
+    if (error instanceof ModelError) {
+      return await inTransaction(product.database, (transaction) => failRound(transaction, ref, begun, error));
+    }
+    if (error instanceof ModelAborted) {
+      await inTransaction(product.database, (transaction) =>
+        recordLateUsage(transaction, { callId: begun.callId, usage: error.usage ?? NO_USAGE, requestId: null }),
+      );
+      return { next: "stop", outbox: [] };
+    }
+    throw error;
+  } finally {
+    stopWatching();
+  }
+}
+
+/**
+ * Looks every second whether the turn is still ours and aborts the request when it is not; keeps the lease on the way.
+ * A look that fails (a lost connection) is no verdict: the next one decides, and the fence in the database stands.
+ */
+function watchFence(product: Product, callId: string, abort: AbortController): () => void {
+  let looks = 0;
+  const look = async () => {
+    looks += 1;
+    const params = { callId, owner: product.owner, leaseSeconds: LEASE_SECONDS };
+    try {
+      const owned =
+        looks % RENEW_EVERY === 0
+          ? await renewLease(product.database, params)
+          : await stillOwned(product.database, callId);
+      if (!owned) {
+        abort.abort();
+      }
+    } catch (error) {
+      product.log.warn("The fence could not be read; the next look decides.", {
+        call_id: callId,
+        error: (error as Error).name,
+      });
+    }
+  };
+  const timer = setInterval(() => void look(), FENCE_MS);
+  return () => clearInterval(timer);
+}

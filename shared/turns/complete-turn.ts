@@ -1,0 +1,101 @@
+import type { EndOutput, FailTurnInput, TurnRef } from "../../statemachines/turn-payload.ts";
+import { derivedId } from "../contract/ids.ts";
+import type { Transaction } from "../db/transaction.ts";
+import { inTransaction } from "../db/transaction.ts";
+import { endCall, NO_USAGE } from "../journal/provider-calls.ts";
+import { splice } from "../ledger/event.ts";
+import type { OutboxRow } from "../outbox/outbox.ts";
+import { relayAfterCommit } from "../outbox/relay.ts";
+import type { Product } from "../product.ts";
+import { SessionUnit } from "../sessions/session-unit.ts";
+import { spanEnd } from "./begin-round.ts";
+import { closeOpenCalls } from "./close-calls.ts";
+import { endTurn } from "./end-turn.ts";
+import { latestRound } from "./rounds.ts";
+import { routeStop } from "./stop-reason.ts";
+import { type LockedTurn, lockTurn } from "./turn-row.ts";
+
+/** The handler of state CompleteTurn: the turn's answer is whole; the thread goes on or stands idle. */
+export function completeTurn(product: Product, ref: TurnRef): Promise<EndOutput> {
+  return finish(product, ref, async (transaction, unit, { turn }) => {
+    const round = await latestRound(transaction, turn.id);
+    const routed = routeStop(round?.stopReason ?? null, round?.stopDetails ?? null, 0);
+    const reason = routed.next === "end" ? routed.idle : ({ type: "end_turn" } as const);
+    return endTurn(transaction, unit, turn, { state: "completed", reason });
+  });
+}
+
+/**
+ * The handler of state FailTurn: something of ours went wrong for longer than the retries last. The turn ends
+ * exhausted and idle, never terminated, with an error that a client can see; the session stays usable.
+ */
+export function failTurn(product: Product, input: FailTurnInput): Promise<EndOutput> {
+  const ref = { turnId: input.turnId, segment: input.segment };
+  product.log.error("A turn failed and was ended.", {
+    turn_id: input.turnId,
+    segment: input.segment,
+    error: input.error,
+  });
+  return finish(product, ref, async (transaction, unit, { turn }) => {
+    const round = await latestRound(transaction, turn.id);
+    if (round !== null && round.state !== "gated") {
+      await endCall(transaction, {
+        callId: round.call.id,
+        state: "ambiguous",
+        usage: NO_USAGE,
+        errorType: "turn_failed",
+      });
+      unit.append(
+        spanEnd({
+          callId: round.call.id,
+          spanEventId: round.call.spanEventId,
+          threadId: turn.threadId,
+          isError: true,
+          usage: NO_USAGE,
+        }),
+      );
+    }
+    await closeOpenCalls(
+      transaction,
+      unit,
+      turn,
+      "The turn failed before this call had a result; whether it took effect is unknown.",
+    );
+    unit.append({
+      id: derivedId("sevt", turn.id, "session.error"),
+      type: "session.error",
+      threadId: turn.threadId,
+      payload: splice({
+        error: {
+          type: "unknown_error",
+          message:
+            "The turn could not be finished because of an internal error. The session is usable; send the message again.",
+          retry_status: { type: "exhausted" },
+        },
+      }),
+    });
+    return endTurn(transaction, unit, turn, { state: "exhausted", reason: { type: "retries_exhausted" } });
+  });
+}
+
+async function finish(
+  product: Product,
+  ref: TurnRef,
+  end: (transaction: Transaction, unit: SessionUnit, locked: LockedTurn) => Promise<OutboxRow[]>,
+): Promise<EndOutput> {
+  const finished = await inTransaction(product.database, async (transaction) => {
+    const locked = await lockTurn(transaction, ref);
+    if (locked === null || !locked.owned) {
+      return null;
+    }
+    const unit = new SessionUnit(transaction, locked.session);
+    const outbox = await end(transaction, unit, locked);
+    await unit.flush();
+    return { sessionId: locked.session.id, outbox };
+  });
+  if (finished !== null) {
+    void product.live.publish(finished.sessionId, { type: "wake" });
+    await relayAfterCommit(product, finished.outbox);
+  }
+  return { ...ref, next: "stop" };
+}

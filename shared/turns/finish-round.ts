@@ -1,0 +1,210 @@
+import type { ModelOutcome, TurnRef } from "../../statemachines/turn-payload.ts";
+import { derivedId } from "../contract/ids.ts";
+import type { Transaction } from "../db/transaction.ts";
+import { endCall, NO_USAGE, recordLateUsage } from "../journal/provider-calls.ts";
+import { prepareSteps } from "../journal/tool-steps.ts";
+import { splice } from "../ledger/event.ts";
+import { type Block, readBlocks } from "../model/content-blocks.ts";
+import type { ModelError, ModelResponse, ModelUsage } from "../model/model.ts";
+import type { OutboxRow } from "../outbox/outbox.ts";
+import { SessionUnit } from "../sessions/session-unit.ts";
+import { appendEntry } from "../transcript/transcript.ts";
+import { retryDelaySeconds } from "./backoff-delay.ts";
+import { type BegunRound, spanEnd } from "./begin-round.ts";
+import { endTurn } from "./end-turn.ts";
+import { setRoundState } from "./rounds.ts";
+import { routeStop } from "./stop-reason.ts";
+import { type LockedTurn, lockTurn, setTurnState } from "./turn-row.ts";
+
+export interface Finished {
+  readonly next: ModelOutcome;
+  readonly delaySeconds?: number;
+  /** What the caller relays after the commit. */
+  readonly outbox: readonly OutboxRow[];
+}
+
+/** The public id of the message that a call's text becomes; its previews carry it before the message exists. */
+export function messageEventId(callId: string): string {
+  return derivedId("sevt", callId, "agent.message");
+}
+
+/** The public id of the signal that a call's model is thinking. */
+export function thinkingEventId(callId: string): string {
+  return derivedId("sevt", callId, "agent.thinking");
+}
+
+/** Locks the turn again; when it was taken away meanwhile, keeps the cost and nothing else. */
+async function lockOwned(
+  transaction: Transaction,
+  ref: TurnRef,
+  late: { readonly callId: string; readonly usage: ModelUsage; readonly requestId: string | null },
+): Promise<LockedTurn | null> {
+  const locked = await lockTurn(transaction, ref);
+  if (locked?.owned) {
+    return locked;
+  }
+  if (locked !== null && (await recordLateUsage(transaction, late))) {
+    const unit = new SessionUnit(transaction, locked.session);
+    unit.addUsage(late.usage);
+    await unit.flush();
+  }
+  return null;
+}
+
+/** Stores the exact response, prepares its tool calls and publishes its text, in one transaction. */
+export async function completeRound(
+  transaction: Transaction,
+  ref: TurnRef,
+  begun: BegunRound,
+  response: ModelResponse,
+): Promise<Finished> {
+  const late = { callId: begun.callId, usage: response.usage, requestId: response.requestId };
+  const locked = await lockOwned(transaction, ref, late);
+  if (locked === null) {
+    return { next: "stop", outbox: [] };
+  }
+  const { session, turn } = locked;
+  const unit = new SessionUnit(transaction, session);
+  const ended = await endCall(transaction, { ...late, state: "completed", stopReason: response.stopReason });
+  if (!ended) {
+    return { next: "stop", outbox: [] };
+  }
+  unit.addUsage(response.usage);
+  const blocks = readBlocks(response.content);
+  const calls = blocks.filter((block) => block.type === "tool_use" && block.id !== undefined);
+  const routed = routeStop(response.stopReason, response.stopDetails, calls.length);
+  await appendEntry(transaction, session, turn, {
+    role: "assistant",
+    content: response.content,
+    toolUseIds: calls.flatMap((block) => block.id ?? []),
+    model: response.model,
+  });
+  await setRoundState(transaction, {
+    turnId: turn.id,
+    number: begun.round,
+    state: "answered",
+    stopReason: response.stopReason,
+    stopDetails: response.stopDetails,
+  });
+  if (turn.retries > 0) {
+    await setTurnState(transaction, { turnId: turn.id, state: "running", retries: 0 });
+  }
+  publishText(unit, begun, blocks);
+  const end = spanEnd({
+    callId: begun.callId,
+    spanEventId: begun.spanEventId,
+    threadId: turn.threadId,
+    isError: false,
+    usage: response.usage,
+  });
+  if (routed.next === "tools") {
+    // The span ends after the calls, which the gate publishes.
+    await prepareSteps(
+      transaction,
+      { workspaceId: turn.workspaceId, sessionId: turn.sessionId },
+      calls.map((block, position) => stepOf(begun, block, position)),
+    );
+  } else {
+    unit.append(end);
+  }
+  const outbox: OutboxRow[] = [];
+  if (routed.next === "exhausted") {
+    unit.append(
+      sessionError(
+        begun,
+        "model_request_failed_error",
+        "The conversation no longer fits the model's context window.",
+        "exhausted",
+      ),
+    );
+    outbox.push(
+      ...(await endTurn(transaction, unit, turn, { state: "exhausted", reason: { type: "retries_exhausted" } })),
+    );
+  }
+  await unit.flush();
+  return { next: routed.next === "exhausted" ? "stop" : routed.next, outbox };
+}
+
+function publishText(unit: SessionUnit, begun: BegunRound, blocks: readonly Block[]): void {
+  const threadId = begun.turn.threadId;
+  if (blocks.some((block) => block.type === "thinking" || block.type === "redacted_thinking")) {
+    unit.append({ id: thinkingEventId(begun.callId), type: "agent.thinking", threadId, payload: "{}" });
+  }
+  const texts = blocks
+    .filter((block) => block.type === "text")
+    .map((block) => ({ type: "text", text: block.text ?? "" }));
+  if (texts.some((block) => block.text !== "")) {
+    unit.append({
+      id: messageEventId(begun.callId),
+      type: "agent.message",
+      threadId,
+      payload: splice({ content: texts }),
+    });
+  }
+}
+
+function stepOf(begun: BegunRound, block: Block, position: number) {
+  const id = derivedId("step", begun.callId, position);
+  const name = block.name ?? "";
+  return {
+    id,
+    turnId: begun.turn.id,
+    round: begun.round,
+    position,
+    eventId: derivedId("sevt", id, "tool_use"),
+    providerToolUseId: block.id ?? "",
+    name,
+    input: block.inputText ?? "{}",
+    owner: begun.session.runtime.tools.find((tool) => tool.name === name)?.owner ?? ("none" as const),
+    idempotencyKey: id,
+  };
+}
+
+/** How often one round is asked again before the turn gives up. */
+const MAX_RETRIES = 6;
+
+/** Writes down a refusal or a break, and decides whether the turn waits and asks again or ends exhausted. */
+export async function failRound(
+  transaction: Transaction,
+  ref: TurnRef,
+  begun: BegunRound,
+  error: ModelError,
+): Promise<Finished> {
+  const usage = error.usage ?? NO_USAGE;
+  const late = { callId: begun.callId, usage, requestId: error.requestId };
+  const locked = await lockOwned(transaction, ref, late);
+  if (locked === null) {
+    return { next: "stop", outbox: [] };
+  }
+  const { session, turn } = locked;
+  const unit = new SessionUnit(transaction, session);
+  await endCall(transaction, { ...late, state: "failed", errorType: error.type });
+  unit.addUsage(usage);
+  unit.append(
+    spanEnd({ callId: begun.callId, spanEventId: begun.spanEventId, threadId: turn.threadId, isError: true, usage }),
+  );
+  const retry = error.retryable && turn.retries < MAX_RETRIES;
+  unit.append(sessionError(begun, error.type, error.message, retry ? "retrying" : "exhausted"));
+  if (retry) {
+    unit.reschedule(turn.threadId, begun.callId);
+    await setTurnState(transaction, { turnId: turn.id, state: "backing_off", retries: turn.retries + 1 });
+    await unit.flush();
+    return {
+      next: "retry",
+      delaySeconds: retryDelaySeconds(turn.retries, error.retryAfterMs, Math.random()),
+      outbox: [],
+    };
+  }
+  const outbox = await endTurn(transaction, unit, turn, { state: "exhausted", reason: { type: "retries_exhausted" } });
+  await unit.flush();
+  return { next: "stop", outbox };
+}
+
+function sessionError(begun: BegunRound, type: string, message: string, retryStatus: "retrying" | "exhausted") {
+  return {
+    id: derivedId("sevt", begun.callId, "session.error"),
+    type: "session.error",
+    threadId: begun.turn.threadId,
+    payload: splice({ error: { type, message, retry_status: { type: retryStatus } } }),
+  };
+}

@@ -1,0 +1,170 @@
+import type { GateOutput, TurnRef } from "../../statemachines/turn-payload.ts";
+import { derivedId } from "../contract/ids.ts";
+import { inTransaction, type Transaction } from "../db/transaction.ts";
+import { isSettled, setPermissions, settleStep, stepsOfRound, type ToolStep } from "../journal/tool-steps.ts";
+import { splice } from "../ledger/event.ts";
+import { actionsOfSteps, raiseBarrier, runnableSteps, waitingEventIds } from "../permissions/barrier.ts";
+import { deniedText, judge, type Need, needsOf, type Verdict } from "../permissions/gate.ts";
+import type { Product } from "../product.ts";
+import type { SessionRow } from "../sessions/session-row.ts";
+import { SessionUnit } from "../sessions/session-unit.ts";
+import { ensureWork } from "../work/ensure-work.ts";
+import { spanEnd } from "./begin-round.ts";
+import { callUsage, latestRound, setRoundState } from "./rounds.ts";
+import { lockTurn, setTurnState } from "./turn-row.ts";
+
+/**
+ * The handler of state GateTools: judges every call of the round by the pinned policy, publishes the calls, and writes
+ * the barrier and the idle status in the same transaction, so that whoever sees a call can answer it.
+ *
+ * Invoked again for a gated round it only tells what may run and whether the turn waits.
+ */
+export async function gateTools(product: Product, ref: TurnRef): Promise<GateOutput> {
+  const gated = await inTransaction(product.database, (transaction) => gate(transaction, ref));
+  if (gated.sessionId !== null) {
+    void product.live.publish(gated.sessionId, { type: "wake" });
+  }
+  if (gated.environmentId !== null) {
+    void product.live.publish(gated.environmentId, { type: "wake" });
+  }
+  return gated.output;
+}
+
+interface Gated {
+  readonly output: GateOutput;
+  /** Topics to wake after the commit; null for none. */
+  readonly sessionId: string | null;
+  readonly environmentId: string | null;
+}
+
+async function gate(transaction: Transaction, ref: TurnRef): Promise<Gated> {
+  const quiet = { sessionId: null, environmentId: null };
+  const locked = await lockTurn(transaction, ref);
+  const round = locked === null ? null : await latestRound(transaction, ref.turnId);
+  if (locked === null || !locked.owned || round === null) {
+    return { ...quiet, output: { ...ref, run: [], next: "stop" } };
+  }
+  const { session, turn } = locked;
+  const steps = await stepsOfRound(transaction, { turnId: turn.id, round: round.number });
+  if (round.state !== "answered") {
+    return { ...quiet, output: { ...ref, ...(await standing(transaction, steps)) } };
+  }
+
+  const unit = new SessionUnit(transaction, session);
+  const judged = steps.map((step) => ({ step, verdict: verdictOf(session, step) }));
+  await setPermissions(
+    transaction,
+    judged.map(({ step, verdict }) => ({ stepId: step.id, permission: verdict.permission })),
+  );
+  for (const { step, verdict } of judged) {
+    unit.append({ id: step.eventId, threadId: turn.threadId, ...useEvent(step, verdict) });
+  }
+  for (const { step, verdict } of judged) {
+    if (verdict.permission === "deny") {
+      await refuse(transaction, unit, turn.threadId, step, refusalText(session, step));
+    }
+  }
+  unit.append(
+    spanEnd({
+      callId: round.call.id,
+      spanEventId: round.call.spanEventId,
+      threadId: turn.threadId,
+      isError: false,
+      usage: await callUsage(transaction, round.call.id),
+    }),
+  );
+  const needs = judged.flatMap(({ step, verdict }) =>
+    needsOf(verdict.permission, step.owner).map((need: Need) => ({ eventId: step.eventId, stepId: step.id, need })),
+  );
+  let queued = false;
+  if (needs.length > 0) {
+    await raiseBarrier(transaction, { workspaceId: turn.workspaceId, sessionId: session.id, turnId: turn.id }, needs);
+    await setTurnState(transaction, { turnId: turn.id, state: "parked" });
+    unit.idle(turn.threadId, round.call.id, {
+      type: "requires_action",
+      eventIds: [...new Set(needs.map((need) => need.eventId))],
+    });
+    queued = await ensureWork(transaction, session);
+  }
+  await setRoundState(transaction, { turnId: turn.id, number: round.number, state: "gated" });
+  await unit.flush();
+  const run = judged
+    .filter(({ step, verdict }) => step.owner === "platform_managed" && verdict.permission === "allow")
+    .map(({ step }) => step.id);
+  return {
+    output: { ...ref, run, next: needs.length > 0 ? "wait" : "continue" },
+    sessionId: session.id,
+    environmentId: queued ? session.environmentId : null,
+  };
+}
+
+/** Where a gated round stands: what may run, and whether anything is still awaited. */
+export async function standing(
+  transaction: Transaction,
+  steps: readonly ToolStep[],
+): Promise<{ run: string[]; next: "wait" | "continue" }> {
+  const actions = await actionsOfSteps(
+    transaction,
+    steps.map((step) => step.id),
+  );
+  const open = steps.filter((step) => !isSettled(step)).map((step) => step.id);
+  const run = runnableSteps(steps, actions).filter((id) => open.includes(id));
+  return { run, next: waitingEventIds(actions).length > 0 ? "wait" : "continue" };
+}
+
+function verdictOf(session: SessionRow, step: ToolStep): Verdict {
+  return step.owner === "none"
+    ? judge(undefined)
+    : judge(session.runtime.tools.find((tool) => tool.name === step.name));
+}
+
+function useEvent(step: ToolStep, verdict: Verdict): { type: string; payload: string } {
+  if (step.owner === "client_custom") {
+    return { type: "agent.custom_tool_use", payload: splice({ name: step.name }, { input: step.input }) };
+  }
+  const evaluation = verdict.evaluation === null ? {} : { evaluation: verdict.evaluation };
+  return {
+    type: "agent.tool_use",
+    payload: splice(
+      { name: step.name },
+      { input: step.input, ...mapJson({ evaluated_permission: verdict.permission, ...evaluation }) },
+    ),
+  };
+}
+
+function mapJson(fields: Readonly<Record<string, unknown>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, JSON.stringify(value)]));
+}
+
+/** A call of no tool's is denied; when the tool exists, the model wrote an input that is no JSON object. */
+function refusalText(session: SessionRow, step: ToolStep): string {
+  const exists = session.runtime.tools.some((tool) => tool.name === step.name);
+  return exists
+    ? `The input of ${step.name} is not a valid JSON object; the call was not run.`
+    : deniedText(step.name, null);
+}
+
+/** Answers a call that may not run: the model gets an error result, and the ledger shows it. */
+export async function refuse(
+  transaction: Transaction,
+  unit: SessionUnit,
+  threadId: string,
+  step: ToolStep,
+  text: string,
+): Promise<void> {
+  const content = JSON.stringify([{ type: "text", text }]);
+  const eventId = derivedId("sevt", step.id, "tool_result");
+  await settleStep(transaction, {
+    stepId: step.id,
+    state: "completed",
+    result: content,
+    isError: true,
+    resultEventId: eventId,
+  });
+  unit.append({
+    id: eventId,
+    threadId,
+    type: "agent.tool_result",
+    payload: splice({ tool_use_id: step.eventId }, { content, is_error: "true" }),
+  });
+}

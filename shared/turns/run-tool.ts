@@ -1,0 +1,96 @@
+import type { RunToolInput } from "../../statemachines/turn-payload.ts";
+import { derivedId } from "../contract/ids.ts";
+import { inTransaction } from "../db/transaction.ts";
+import { isSettled, settleStep, startStep, stepById, type ToolStep } from "../journal/tool-steps.ts";
+import { splice } from "../ledger/event.ts";
+import type { Product } from "../product.ts";
+import { SessionUnit } from "../sessions/session-unit.ts";
+import type { ToolOutcome } from "./tool-executor.ts";
+import { TurnBusyError } from "./turn-errors.ts";
+import { lockTurn } from "./turn-row.ts";
+
+/** Long enough for any server-side tool; a started step is judged only after it. */
+const LEASE_SECONDS = 15 * 60;
+
+/**
+ * The handler of state RunTool: runs one server-side call through the operation journal,
+ * prepared → started → completed, or ambiguous. A call that was started and has no result is never started again.
+ */
+export async function runTool(product: Product, input: RunToolInput): Promise<void> {
+  const ref = { turnId: input.turnId, segment: input.segment };
+  const step = await inTransaction(product.database, async (transaction) => {
+    const locked = await lockTurn(transaction, ref);
+    const found = await stepById(transaction, input.stepId);
+    if (locked === null || !locked.owned || found === null || found.turnId !== ref.turnId || isSettled(found)) {
+      return null;
+    }
+    const started = await startStep(transaction, {
+      stepId: found.id,
+      owner: product.owner,
+      leaseSeconds: LEASE_SECONDS,
+    });
+    if (started === "busy") {
+      throw new TurnBusyError(ref.turnId);
+    }
+    return { step: found, lost: started === "lost" };
+  });
+  if (step === null) {
+    return;
+  }
+  await settle(product, ref, step.step, step.lost ? null : await dispatch(product, step.step));
+}
+
+/** Null when nobody knows what happened. */
+async function dispatch(product: Product, step: ToolStep): Promise<ToolOutcome | null> {
+  try {
+    const signal = AbortSignal.timeout(LEASE_SECONDS * 1000);
+    return await product.tools.run({ name: step.name, input: step.input, idempotencyKey: step.idempotencyKey, signal });
+  } catch (error) {
+    product.log.warn("A server-side tool call broke; its effect is unknown.", {
+      step_id: step.id,
+      error: (error as Error).name,
+    });
+    return null;
+  }
+}
+
+async function settle(
+  product: Product,
+  ref: { turnId: string; segment: number },
+  step: ToolStep,
+  outcome: ToolOutcome | null,
+): Promise<void> {
+  const content =
+    outcome?.content ??
+    JSON.stringify([{ type: "text", text: "The call broke off, and whether it took effect is unknown." }]);
+  const isError = outcome?.isError ?? true;
+  const sessionId = await inTransaction(product.database, async (transaction) => {
+    const locked = await lockTurn(transaction, ref);
+    if (locked === null) {
+      return null;
+    }
+    const eventId = derivedId("sevt", step.id, "tool_result");
+    const first = await settleStep(transaction, {
+      stepId: step.id,
+      state: outcome === null ? "ambiguous" : "completed",
+      result: content,
+      isError,
+      resultEventId: eventId,
+    });
+    if (!first || !locked.owned) {
+      return null;
+    }
+    const unit = new SessionUnit(transaction, locked.session);
+    unit.append({
+      id: eventId,
+      threadId: locked.turn.threadId,
+      type: "agent.tool_result",
+      payload: splice({ tool_use_id: step.eventId, is_error: isError }, { content }),
+    });
+    await unit.flush();
+    return locked.session.id;
+  });
+  if (sessionId !== null) {
+    void product.live.publish(sessionId, { type: "wake" });
+  }
+}

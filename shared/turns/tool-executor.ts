@@ -1,0 +1,22 @@
+/** One call that the control plane itself runs. `input` is JSON text exactly as the model wrote it. */
+export interface ToolCall {
+  readonly name: string;
+  readonly input: string;
+  /** Written to the journal before dispatch; an executor hands it to the remote side. */
+  readonly idempotencyKey: string;
+  readonly signal: AbortSignal;
+}
+
+export interface ToolOutcome {
+  /** JSON text of an array of result blocks. */
+  readonly content: string;
+  readonly isError: boolean;
+}
+
+/**
+ * Runs tools of owner `platform_managed` (remote MCP tools, managed fetch). A rejection means that nobody knows
+ * whether the effect happened; an executor that knows it did not answers with an error outcome instead.
+ */
+export interface ToolExecutor {
+  run(call: ToolCall): Promise<ToolOutcome>;
+}

@@ -1,0 +1,25 @@
+import { defaultExclude, defineConfig } from "vitest/config";
+
+const rooms = "{shared,local,worker,functions,infra,statemachines}";
+
+export default defineConfig({
+  test: {
+    // Unit tests beside their source; under test/ what looks at the product from outside.
+    include: [`${rooms}/**/*.test.ts`, "test/**/*.test.ts"],
+    exclude: [...defaultExclude, "**/cdk.out/**"],
+    globalSetup: ["test/postgres-global-setup.ts"],
+    // Processes, not threads: what a test leaves running, and the signals it sends, stay its own.
+    pool: "forks",
+    maxWorkers: 2,
+    reporters: ["default", "./test/summary-reporter.ts"],
+    // Databases, servers and child processes start inside tests and hooks; a busy machine is not a failure.
+    testTimeout: 30_000,
+    hookTimeout: 30_000,
+    coverage: {
+      provider: "v8",
+      include: ["{shared,local,worker,functions,infra}/**/*.ts"],
+      exclude: ["**/*.test.ts", "**/*.testsuite.ts", "**/cdk.out/**"],
+      reporter: ["text-summary"],
+    },
+  },
+});

@@ -1,0 +1,172 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { statusOf } from "./api-client.ts";
+import { EnvironmentWorker, type EnvironmentWorkerOptions } from "./environment-worker.ts";
+import { ContractServer, failure } from "./testing/contract-server.ts";
+import { silentLog, temporaryDirectory } from "./testing/temporary.ts";
+
+async function start(options: Partial<EnvironmentWorkerOptions> = {}) {
+  const server = await ContractServer.start();
+  const workspaceRoot = await temporaryDirectory();
+  const stop = new AbortController();
+  const worker = new EnvironmentWorker({
+    url: server.url,
+    environmentId: "env_1",
+    environmentKey: "environment-key",
+    workspaceRoot,
+    log: silentLog,
+    ...options,
+  });
+  const run = () => {
+    const done = worker.run(stop.signal);
+    onTestFinished(async () => {
+      stop.abort();
+      await done.catch(() => {});
+    });
+    return done;
+  };
+  return { server, workspaceRoot, stop, run };
+}
+
+const soon = { timeout: 10_000 };
+const call = (name: string, input: unknown) => ({ type: "agent.tool_use", name, input });
+const itemCalls = (server: ContractServer) => server.requests.filter(({ path }) => !path.endsWith("/poll"));
+
+describe("EnvironmentWorker", () => {
+  it("claims, holds the lease, serves the session with the item's token, and gives the item back", async () => {
+    const { server, workspaceRoot, run } = await start({ maxIdleMs: 1 });
+    server.append("sesn_1", call("write", { file_path: "a.txt", content: "mango" }));
+    server.append("sesn_1", call("bash", { command: "cat a.txt; pwd" }));
+    const item = server.enqueue("sesn_1");
+    void run();
+    await vi.waitFor(() => expect(server.results("sesn_1").length).toBe(2), soon);
+    server.append("sesn_1", { type: "session.status_idle", stop_reason: { type: "end_turn" } });
+    await vi.waitFor(() => expect(item.state).toBe("stopped"), soon);
+
+    expect(server.results("sesn_1")).toMatchObject([
+      { is_error: false, content: [{ text: "wrote 5 bytes to a.txt" }] },
+      { is_error: false, content: [{ text: `mango${join(workspaceRoot, "sesn_1")}` }] },
+    ]);
+    expect(await readFile(join(workspaceRoot, "sesn_1", "a.txt"), "utf8")).toBe("mango");
+    expect(itemCalls(server).map(({ method, path }) => `${method} ${path}`)).toEqual([
+      "POST /v1/environments/env_1/work/work_1/ack",
+      "POST /v1/environments/env_1/work/work_1/heartbeat",
+      "GET /v1/sessions/sesn_1",
+      "GET /v1/sessions/sesn_1/events/stream",
+      "GET /v1/sessions/sesn_1/events",
+      "POST /v1/sessions/sesn_1/events",
+      "POST /v1/sessions/sesn_1/events",
+      "POST /v1/environments/env_1/work/work_1/stop",
+    ]);
+    const [ack, ...rest] = itemCalls(server);
+    expect(ack?.headers.authorization).toBe("Bearer environment-key");
+    for (const request of rest) expect(request.headers.authorization).toBe("Bearer token-1");
+    expect(rest.at(-1)?.body).toEqual({ force: true });
+  });
+
+  it("does not run tools of a terminated session", async () => {
+    const { server, run } = await start();
+    server.append("sesn_1", call("bash", { command: "true" }));
+    server.session("sesn_1").status = "terminated";
+    const item = server.enqueue("sesn_1");
+    void run();
+    await vi.waitFor(() => expect(item.state).toBe("stopped"), soon);
+    expect(server.calls().some((request) => request.includes("/events"))).toBe(false);
+  });
+
+  it("gives back what is not a session without running anything", async () => {
+    const { server, run } = await start();
+    const item = server.enqueue("check_1", { type: "healthcheck" });
+    void run();
+    await vi.waitFor(() => expect(item.state).toBe("stopped"), soon);
+    expect(server.calls().some((request) => request.includes("/sessions/"))).toBe(false);
+  });
+
+  it("falls back to the environment key when the item has no token", async () => {
+    const { server, run } = await start();
+    server.append("sesn_1", call("bash", { command: "true" }));
+    server.enqueue("sesn_1", { secret: null });
+    void run();
+    await vi.waitFor(() => expect(server.results("sesn_1").length).toBe(1), soon);
+    for (const request of server.requests) expect(request.headers.authorization).toBe("Bearer environment-key");
+  });
+
+  it("does nothing with an item whose lease is already another's", async () => {
+    const { server, run } = await start();
+    server.append("sesn_1", call("bash", { command: "true" }));
+    const taken = server.enqueue("sesn_1");
+    taken.lastHeartbeat = "2026-12-01T00:00:00Z";
+    const free = server.enqueue("sesn_2", { type: "healthcheck" });
+    void run();
+    await vi.waitFor(() => expect(free.state).toBe("stopped"), soon);
+    expect(taken.state).toBe("starting");
+    expect(server.calls().some((request) => request.includes("/sessions/sesn_1"))).toBe(false);
+  });
+
+  it("serves several sessions at once, up to its limit", async () => {
+    const { server, workspaceRoot, run } = await start({ concurrency: 2 });
+    const wait = "echo here > here; while [ ! -e go ]; do sleep 0.02; done; echo gone";
+    for (const id of ["sesn_1", "sesn_2", "sesn_3"]) {
+      server.append(id, call("bash", { command: wait }));
+      server.enqueue(id);
+    }
+    const marker = (id: string) => readFile(join(workspaceRoot, id, "here"), "utf8");
+    void run();
+    await vi.waitFor(
+      async () => expect([await marker("sesn_1"), await marker("sesn_2")]).toEqual(["here\n", "here\n"]),
+      soon,
+    );
+    expect(server.items.map(({ state }) => state)).toEqual(["active", "active", "queued"]);
+  });
+
+  it("one failing item does not end the worker", async () => {
+    const { server, run } = await start();
+    server.next("/v1/sessions/sesn_1", failure(404, "not_found_error"));
+    const bad = server.enqueue("sesn_1");
+    server.append("sesn_2", call("bash", { command: "echo fine" }));
+    server.enqueue("sesn_2");
+    void run();
+    await vi.waitFor(() => expect(server.results("sesn_2").length).toBe(1), soon);
+    expect(bad.state).toBe("stopped");
+  });
+
+  it("on a stop aborts the tools, delivers, and gives the item back", async () => {
+    const { server, workspaceRoot, stop, run } = await start();
+    server.append("sesn_1", call("bash", { command: "echo x > begun; sleep 300" }));
+    const item = server.enqueue("sesn_1");
+    const done = run();
+    await vi.waitFor(() => readFile(join(workspaceRoot, "sesn_1", "begun")), soon);
+    stop.abort();
+    await done;
+    expect(server.results("sesn_1")).toMatchObject([
+      { is_error: true, content: [{ text: "bash: the worker is stopping" }] },
+    ]);
+    expect(item.state).toBe("stopped");
+  });
+
+  it("takes a session back that it had lost, only after the old activation is gone, and runs nothing twice", async () => {
+    const { server, workspaceRoot, run } = await start();
+    server.ttlSeconds = 2;
+    server.append("sesn_1", call("bash", { command: "echo x >> effects; sleep 300" }));
+    const lost = server.enqueue("sesn_1");
+    void run();
+    const effects = () => readFile(join(workspaceRoot, "sesn_1", "effects"), "utf8");
+    await vi.waitFor(effects, soon);
+    lost.lastHeartbeat = "another owner's";
+    const again = server.enqueue("sesn_1");
+    await vi.waitFor(() => expect(server.results("sesn_1").length).toBe(1), soon);
+    expect(JSON.stringify(server.results("sesn_1"))).toContain("its effect is unknown");
+    expect(await effects()).toBe("x\n");
+    expect(again.state).toBe("active");
+    const sends = server.requests.filter(({ method, path }) => method === "POST" && path.endsWith("/events"));
+    expect(sends.map(({ headers }) => headers.authorization)).toEqual(["Bearer token-2"]);
+    expect(server.calls()).not.toContain(`POST /v1/environments/env_1/work/${lost.id}/stop`);
+  });
+
+  it("rejects when the key is refused", async () => {
+    const { server, run } = await start();
+    server.next("/work/poll", failure(401, "authentication_error"));
+    expect(await run().catch(statusOf)).toBe(401);
+  });
+});

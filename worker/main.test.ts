@@ -1,0 +1,150 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { ContractServer, failure } from "./testing/contract-server.ts";
+import { temporaryDirectory } from "./testing/temporary.ts";
+
+const MAIN = join(import.meta.dirname, "main.ts");
+const KEY = "ekey-0123456789-secret";
+const soon = { timeout: 15_000 };
+
+interface Started {
+  readonly child: ChildProcess;
+  readonly exit: Promise<number | null>;
+  readonly log: () => string;
+}
+
+function start(args: readonly string[], key: string | null = KEY): Started {
+  const env = { PATH: process.env["PATH"], ...(key === null ? {} : { MANGO_ENVIRONMENT_KEY: key }) };
+  const child = spawn(process.execPath, [MAIN, ...args], { env, stdio: ["pipe", "pipe", "pipe"] });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  let log = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    log += text;
+  });
+  const exit = new Promise<number | null>((resolve) => child.once("close", (code) => resolve(code)));
+  return { child, exit, log: () => log };
+}
+
+async function startWorker(extra: readonly string[] = []) {
+  const server = await ContractServer.start();
+  const root = await temporaryDirectory();
+  const place = ["--url", server.url, "--environment-id", "env_1", "--workspace-root", join(root, "workspaces")];
+  const args = ["run", ...place, ...extra];
+  return { server, root, args, ...start(args) };
+}
+
+describe("exit codes", () => {
+  it.each<[string, readonly string[], string | null]>([
+    ["no command", [], KEY],
+    ["a missing option", ["run", "--environment-id", "env_1"], KEY],
+    ["an unknown option", ["run", "--url", "http://localhost:1", "--environment-id", "env_1", "--nope"], KEY],
+    ["a bad duration", ["run", "--url", "http://localhost:1", "--environment-id", "e", "--max-idle", "soon"], KEY],
+    ["a bad address", ["run", "--url", "localhost", "--environment-id", "e"], KEY],
+    ["a missing key", ["run", "--url", "http://localhost:1", "--environment-id", "e"], null],
+  ])("2 for %s", async (_, args, key) => {
+    expect(await start(args, key).exit).toBe(2);
+  });
+
+  it("0 after SIGTERM, with running work given back", async () => {
+    const { server, child, exit, root } = await startWorker();
+    server.append("sesn_1", { type: "agent.tool_use", name: "bash", input: { command: "touch begun; sleep 300" } });
+    const item = server.enqueue("sesn_1");
+    await vi.waitFor(() => stat(join(root, "workspaces", "sesn_1", "begun")), soon);
+    child.kill("SIGTERM");
+    expect(await exit).toBe(0);
+    expect(item.state).toBe("stopped");
+    expect(server.results("sesn_1").length).toBe(1);
+  });
+
+  it.each([[401], [403]])("3 when the server answers %i to the key", async (status) => {
+    const { server, exit, log } = await startWorker();
+    server.next("/work/poll", failure(status, "authentication_error"));
+    expect(await exit).toBe(3);
+    expect(log()).toContain("the server refuses the environment key for env_1");
+  });
+
+  it("1 when the environment is unknown", async () => {
+    const { server, exit, log } = await startWorker();
+    server.next("/work/poll", failure(404, "not_found_error"));
+    expect(await exit).toBe(1);
+    expect(log()).toContain("the server knows no environment env_1");
+  });
+});
+
+describe("the environment key", () => {
+  it("is nowhere that a tool can look: environment, /proc of itself, of the worker, of anyone; nor in the log", async () => {
+    const { server, child, log } = await startWorker(["--log-format", "json", "--debug"]);
+    const look =
+      "env; cat /proc/self/environ; cat /proc/$PPID/environ /proc/$PPID/cmdline; ls -l /proc/$PPID/fd; echo looked";
+    server.append("sesn_1", { type: "agent.tool_use", name: "bash", input: { command: look } });
+    server.enqueue("sesn_1");
+    await vi.waitFor(() => expect(server.results("sesn_1").length).toBe(1), soon);
+    const result = JSON.stringify(server.results("sesn_1"));
+    expect(result).toContain("looked");
+    expect(result).toContain("main.ts");
+    expect(result).not.toContain(KEY);
+    expect(result).not.toContain("token-1");
+    // The worker does have it.
+    expect(server.requests[0]?.headers.authorization).toBe(`Bearer ${KEY}`);
+    expect(await readFile(`/proc/${child.pid}/environ`, "utf8")).not.toContain(KEY);
+    expect(log()).toContain('"ran a tool"');
+    expect(log()).not.toContain(KEY);
+    expect(log()).not.toContain("token-1");
+    expect(log()).not.toContain("looked");
+  });
+});
+
+describe("a crash", () => {
+  it("never runs a call twice: after kill -9 the next worker says that the effect is unknown", async () => {
+    const { server, root, child, exit, args } = await startWorker();
+    const effects = join(root, "workspaces", "sesn_1", "effects");
+    server.append("sesn_1", { type: "agent.tool_use", name: "bash", input: { command: "echo x >> effects; sleep 1" } });
+    server.append("sesn_1", { type: "agent.tool_use", name: "bash", input: { command: "echo second" } });
+    server.enqueue("sesn_1");
+    await vi.waitFor(() => stat(effects), soon);
+    child.kill("SIGKILL");
+    await exit;
+    server.enqueue("sesn_1");
+    start(args);
+    await vi.waitFor(() => expect(server.results("sesn_1").length).toBe(2), soon);
+    const [unknown, second] = server.results("sesn_1");
+    expect(unknown).toMatchObject({ tool_use_id: "sevt_1", is_error: true });
+    expect(JSON.stringify(unknown)).toContain("its effect is unknown");
+    expect(second).toMatchObject({ tool_use_id: "sevt_2", content: [{ text: "second" }] });
+    expect(await readFile(effects, "utf8")).toBe("x\n");
+  });
+});
+
+describe("the parent", () => {
+  it("is told through the ready file, which goes at the end", async () => {
+    const ready = join(await temporaryDirectory(), "ready");
+    const { child, exit } = await startWorker(["--ready-file", ready]);
+    await vi.waitFor(async () => expect(await readFile(ready, "utf8")).toBe(`${child.pid}\n`), soon);
+    child.kill("SIGINT");
+    expect(await exit).toBe(0);
+    await expect(stat(ready)).rejects.toThrow("ENOENT");
+  });
+
+  it("takes the worker with it when its pipes close, with the running call answered", async () => {
+    const { server, root, child, exit } = await startWorker(["--exit-with-parent", "--debug"]);
+    server.append("sesn_1", { type: "agent.tool_use", name: "bash", input: { command: "touch begun; sleep 300" } });
+    const item = server.enqueue("sesn_1");
+    await vi.waitFor(() => stat(join(root, "workspaces", "sesn_1", "begun")), soon);
+    child.stderr?.destroy();
+    child.stdin?.end();
+    expect(await exit).toBe(0);
+    expect(item.state).toBe("stopped");
+    expect(server.results("sesn_1").length).toBe(1);
+  });
+
+  it("may close the pipe without that option", async () => {
+    const { server, child } = await startWorker();
+    child.stdin?.end();
+    await vi.waitFor(() => expect(server.requests.length).toBe(2), soon);
+    const item = server.enqueue("sesn_1", { type: "healthcheck" });
+    await vi.waitFor(() => expect(item.state).toBe("stopped"), soon);
+    expect(child.exitCode).toBe(null);
+  });
+});
