@@ -3,6 +3,17 @@ import { fileURLToPath } from "node:url";
 import type { Log } from "../shared/ports/log.ts";
 
 const WORKER = fileURLToPath(new URL("../worker/main.ts", import.meta.url));
+/** Exit codes of the worker that a restart cannot mend: wrong usage, credentials refused. */
+const FINAL_CODES = [2, 3];
+/** What the worker may know of our environment: never our API key or the model's, which its tools could read there. */
+const PASSED_ON = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM"];
+
+function passedOn(): Record<string, string> {
+  return Object.fromEntries(
+    PASSED_ON.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
+  );
+}
+
 /** A worker that died is started again after this long. */
 const RESTART_MS = 1000;
 
@@ -13,6 +24,8 @@ export interface BundledWorkerOptions {
   readonly workspaceRoot: string;
   readonly logFormat: "text" | "json";
   readonly log: Log;
+  /** Keeps the worker's own log off the terminal. */
+  readonly silent?: boolean;
 }
 
 /**
@@ -39,10 +52,15 @@ export function startBundledWorker(options: BundledWorkerOptions): { stop(): Pro
         "--log-format",
         options.logFormat,
       ],
-      { stdio: ["pipe", "ignore", "inherit"], env: { ...process.env, MANGO_ENVIRONMENT_KEY: options.environmentKey } },
+      {
+        stdio: ["pipe", "ignore", options.silent ? "ignore" : "inherit"],
+        env: { ...passedOn(), MANGO_ENVIRONMENT_KEY: options.environmentKey },
+      },
     );
     child.on("exit", (code) => {
-      if (!stopping) {
+      if (!stopping && FINAL_CODES.includes(code ?? 0)) {
+        options.log.error("The bundled worker ended for good; its tools do not run.", { code });
+      } else if (!stopping) {
         options.log.warn("The bundled worker ended and is started again.", { code });
         setTimeout(() => stopping || start(), RESTART_MS).unref();
       }

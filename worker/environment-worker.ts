@@ -5,6 +5,7 @@ import { activate } from "./activation.ts";
 import { apiClient, errorLabel } from "./api-client.ts";
 import type { Launcher } from "./launcher.ts";
 import { Lease } from "./lease.ts";
+import { OneAtATime } from "./one-at-a-time.ts";
 import { processLauncher } from "./process-launcher.ts";
 import { toolEnvironment } from "./tool-environment.ts";
 import { type ClaimedWork, WorkPoller } from "./work-poller.ts";
@@ -34,8 +35,8 @@ export interface EnvironmentWorkerOptions {
 export class EnvironmentWorker {
   readonly #options: EnvironmentWorkerOptions;
   readonly #launcher: Launcher;
-  /** The last activation of each session that is being served here. */
-  readonly #sessions = new Map<string, Promise<unknown>>();
+  /** A session whose lease we lost may come back to us before its old activation is gone. */
+  readonly #activations = new OneAtATime();
 
   constructor(options: EnvironmentWorkerOptions) {
     this.#options = options;
@@ -98,7 +99,7 @@ export class EnvironmentWorker {
       const signal = AbortSignal.any([stop, lease.signal]);
       if (signal.aborted) return lease.end ?? "stopped";
       if (work.data.type !== "session") return "not a session";
-      const end = await this.#inTurn(work.data.id, async () => {
+      const end = await this.#activations.run(work.data.id, async () => {
         const session = await client.beta.sessions.retrieve(work.data.id, {}, { signal });
         if (session.status === "terminated") return "session_ended";
         return activate(
@@ -122,18 +123,6 @@ export class EnvironmentWorker {
       throw error;
     } finally {
       await lease.release();
-    }
-  }
-
-  /** A session whose lease we lost may come back to us before the old activation is gone; it waits for it. */
-  async #inTurn<Value>(sessionId: string, serve: () => Promise<Value>): Promise<Value> {
-    const before = this.#sessions.get(sessionId) ?? Promise.resolve();
-    const mine = before.catch(() => {}).then(serve);
-    this.#sessions.set(sessionId, mine);
-    try {
-      return await mine;
-    } finally {
-      if (this.#sessions.get(sessionId) === mine) this.#sessions.delete(sessionId);
     }
   }
 }

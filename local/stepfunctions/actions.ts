@@ -36,8 +36,9 @@ export function createActions(executions: Executions, tokens: TaskTokens): Reado
 
 async function startExecution(executions: Executions, request: Request): Promise<Response> {
   const arn = required(request, "stateMachineArn", MAXIMUM_ARN_LENGTH);
-  const name = optional(request, "name", MAXIMUM_NAME_LENGTH) ?? randomUUID();
-  if (name === "" || FORBIDDEN_IN_NAMES.test(name)) throw new ServiceError("InvalidName", `Invalid Name: '${name}'`);
+  const name = optional(request, "name") ?? randomUUID();
+  if (name === "" || name.length > MAXIMUM_NAME_LENGTH || FORBIDDEN_IN_NAMES.test(name))
+    throw new ServiceError("InvalidName", `Invalid Name: '${name}'`);
   const input = payload(request, "input", "InvalidExecutionInput", "Invalid State Machine Execution Input", "{}");
   if (!isStateMachineArn(arn)) throw invalidArn();
   const stateMachine = arn.slice(arn.lastIndexOf(":") + 1);

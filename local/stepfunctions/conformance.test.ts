@@ -5,8 +5,9 @@
  */
 
 import { describe, expect, it } from "vitest";
-import { definitionOf, ManualClock, task, useHarness } from "./harness.ts";
+import { ManualClock, useHarness } from "./harness.ts";
 import type { Json } from "./json.ts";
+import { definitionOf, task } from "./sample-states.ts";
 
 const harness = useHarness();
 

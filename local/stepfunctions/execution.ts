@@ -153,10 +153,12 @@ export class Execution {
   save(): Promise<void> {
     if (this.#nextWrite) return this.#nextWrite;
     if (!this.#writing) return this.#write();
-    this.#nextWrite = this.#writing.then(() => {
-      this.#nextWrite = null;
-      return this.#write();
-    });
+    this.#nextWrite = this.#writing
+      .catch(() => undefined)
+      .then(() => {
+        this.#nextWrite = null;
+        return this.#write();
+      });
     return this.#nextWrite;
   }
 
@@ -177,7 +179,7 @@ export class Execution {
     return written;
   }
 
-  /** Ends the execution. The first outcome counts; every caller gets its stop date. */
+  /** Ends the execution. The first outcome counts; every caller gets its stop date, or Halted when it was lost. */
   close(outcome: Outcome): Promise<Date> {
     this.#outcome ??= this.#close(outcome);
     return this.#outcome;
@@ -192,9 +194,10 @@ export class Execution {
     // ExecutionSucceeded, ExecutionFailed or ExecutionAborted: the one event for which there is always room.
     this.#historyEvents += 1;
     const stopDate = new Date(this.environment.clock.now());
-    // A position written after the outcome would find the row closed; one written at the same time might deadlock.
-    while (this.#writing) await this.#writing.catch(() => undefined);
-    await this.environment.store.close(this.identity.arn, outcome, stopDate, this.counters);
+    // Whoever answered a token waits for its write, which would find nothing to change once the row is closed.
+    while (this.#nextWrite ?? this.#writing) await (this.#nextWrite ?? this.#writing)?.catch(() => undefined);
+    const owned = await this.environment.store.close(this.identity.arn, outcome, stopDate, this.counters);
+    if (!owned) throw new Halted();
     return stopDate;
   }
 }

@@ -90,7 +90,10 @@ export class Executions {
   async abort(arn: string, error: string | null, cause: string | null): Promise<Date> {
     const live = this.#live.get(arn);
     if (this.#draining) throw new ServiceError("ServiceUnavailable", "The service is stopping.", 503);
-    if (live) return live.execution.close({ status: "ABORTED", error, cause });
+    if (live) {
+      const stopDate = await this.#close(live.execution, { status: "ABORTED", error, cause }).catch(ignoreHalted);
+      if (stopDate) return stopDate;
+    }
     const row = await this.describe(arn);
     return row.stop_date ?? new Date(this.#environment.clock.now());
   }
@@ -166,9 +169,9 @@ export class Executions {
     }
   }
 
-  async #close(execution: Execution, outcome: Outcome): Promise<void> {
-    if (execution.closing) return;
-    await execution.close(outcome);
+  async #close(execution: Execution, outcome: Outcome): Promise<Date> {
+    if (execution.closing) return execution.close(outcome);
+    const stopDate = await execution.close(outcome);
     const { arn, name, stateMachine, input } = execution.identity;
     const { historyEvents, statesEntered } = execution.counters;
     const error = outcome.status === "SUCCEEDED" ? null : outcome.error;
@@ -176,7 +179,13 @@ export class Executions {
     if (outcome.status === "FAILED") this.#log.warn("execution failed", fields);
     else this.#log.debug("execution ended", fields);
     this.#onClosed({ executionArn: arn, stateMachine, name, input, status: outcome.status, error });
+    return stopDate;
   }
+}
+
+function ignoreHalted(failure: unknown): null {
+  if (failure instanceof Halted) return null;
+  throw failure;
 }
 
 /** Null when the execution was halted and is not to be closed from here. */

@@ -13,6 +13,7 @@ import type { Clock } from "./clock.ts";
 import type { Counters } from "./execution.ts";
 import type { Json } from "./json.ts";
 import { createStepFunctionsPool } from "./pool.ts";
+import { definitionOf } from "./sample-states.ts";
 import { StepFunctions, type StepFunctionsOptions } from "./step-functions.ts";
 
 export type Functions = Readonly<Record<string, (payload: Json, context: { deadline?: Date }) => unknown>>;
@@ -59,38 +60,14 @@ export function useHarness(): (options: HarnessOptions) => Promise<Harness> {
     await database.close();
   });
   return async (options) => {
-    const { harness, stop } = await createHarness({ pool, ...options });
+    const { harness, stop } = await openHarness({ pool, ...options });
     stops.push(stop);
     return harness;
   };
 }
 
-/** A machine text of these states. */
-export function definitionOf(states: Readonly<Record<string, object>>): string {
-  return JSON.stringify({ QueryLanguage: "JSONata", StartAt: Object.keys(states)[0], States: states });
-}
-
-/** A Task that calls a function with the state's input. */
-export function task(functionName: string, fields: object): object {
-  return {
-    Type: "Task",
-    Resource: "arn:aws:states:::lambda:invoke",
-    Arguments: { FunctionName: functionName, Payload: "{% $states.input %}" },
-    ...fields,
-  };
-}
-
-/** A Task that hands its token to a function and waits. */
-export function callbackTask(functionName: string, fields: object): object {
-  return {
-    Type: "Task",
-    Resource: "arn:aws:states:::lambda:invoke.waitForTaskToken",
-    Arguments: { FunctionName: functionName, Payload: { token: "{% $states.context.Task.Token %}" } },
-    ...fields,
-  };
-}
-
-async function createHarness(
+/** For tests that begin and end a Step Functions themselves. */
+export async function openHarness(
   options: HarnessOptions & Pick<StepFunctionsOptions, "pool">,
 ): Promise<{ harness: Harness; stop: () => Promise<void> }> {
   const { states, functions = {}, ...given } = options;
@@ -161,9 +138,13 @@ function recordTo(lines: string[]): Log {
 
 /** A clock that stands still until it is told to move. */
 export class ManualClock implements Clock {
-  #now = Date.UTC(2026, 0, 1);
+  #now: number;
   #timers: { readonly instant: number; readonly callback: () => void }[] = [];
   #changed = Promise.withResolvers<void>();
+
+  constructor(now = Date.UTC(2026, 0, 1)) {
+    this.#now = now;
+  }
 
   now(): number {
     return this.#now;
@@ -183,6 +164,10 @@ export class ManualClock implements Clock {
   /** Waits until something waits for exactly that many milliseconds from now, and lets them pass. */
   async elapse(milliseconds: number): Promise<void> {
     while (!this.#timers.some((timer) => timer.instant === this.#now + milliseconds)) await this.#changed.promise;
+    this.advance(milliseconds);
+  }
+
+  advance(milliseconds: number): void {
     this.#now += milliseconds;
     this.#fire();
   }

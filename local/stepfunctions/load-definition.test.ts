@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import aslValidator from "asl-validator";
 import { describe, expect, it } from "vitest";
-import { definitionOf, task } from "./harness.ts";
 import { loadDefinition, substitute } from "./load-definition.ts";
+import { definitionOf, task } from "./sample-states.ts";
 
 const TURN = new URL("../../statemachines/turn.asl.json", import.meta.url);
 const TURN_SUBSTITUTIONS = {

@@ -10,10 +10,10 @@ import type { MapState } from "./definition.ts";
 import type { Execution } from "./execution.ts";
 import { Expression, evaluationError } from "./expression.ts";
 import { type Halt, Halted } from "./halt.ts";
-import { type Json, jsonType } from "./json.ts";
+import { fitsPayload, type Json, jsonType } from "./json.ts";
 import type { MapActivity } from "./position.ts";
 import { runBranch } from "./run-branch.ts";
-import { StatesError } from "./states-error.ts";
+import { dataLimitExceeded, StatesError } from "./states-error.ts";
 
 /** Concurrent iterations of an inline Map, whatever MaxConcurrency says. */
 const MAXIMUM_CONCURRENCY = 40;
@@ -127,6 +127,7 @@ class MapRun {
       itemSelector === null
         ? mapItem.Value
         : await itemSelector.evaluate(this.#execution.evaluationScope(this.#branch, { mapItem }));
+    if (!fitsPayload(JSON.stringify(input))) throw dataLimitExceeded(this.#state.name);
     if (this.#halt.halted) throw new Halted();
     return this.#place(index, this.#execution.enterState(itemProcessor.startAt, input, {}));
   }

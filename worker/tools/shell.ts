@@ -20,7 +20,8 @@ export type CommandEnd =
  *
  * A command is `eval`ed inside a group whose input is /dev/null and whose output is one pipe; afterwards the shell
  * prints a mark with a number that the command cannot know, and the exit code. `eval` keeps a syntax error inside the
- * group; the spare descriptor 9 keeps the mark on the pipe even if the command redirects the shell. After anything but
+ * group; because the group's output is redirected (to a copy of itself), a command that redirects the shell's output
+ * does so only until the group ends. After anything but
  * `done` the shell is of no use and must be closed.
  */
 export class Shell {
@@ -66,7 +67,7 @@ export class Shell {
     signal.addEventListener("abort", onAbort, { once: true });
 
     this.#process.stdin.write(
-      `{ eval ${quoted(command)}\n} </dev/null >&9 2>&1 9>&-\nbuiltin printf '\\n%s%d\\n' '${mark}' "$?" >&9\n`,
+      `{ eval ${quoted(command)}\n} </dev/null >&9 2>&1 9>&-\nbuiltin printf '\\n%s%d\\n' '${mark}' "$?"\n`,
     );
     try {
       return await promise;

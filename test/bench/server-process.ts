@@ -1,0 +1,57 @@
+import { spawn } from "node:child_process";
+import { chmod, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+
+const MAIN = fileURLToPath(new URL("../../local/main.ts", import.meta.url));
+export const KEY = "sk-mango-bench-key-00000";
+
+export interface ServerProcess {
+  readonly url: string;
+  readonly environmentId: string;
+  readonly pid: number;
+  stop(): Promise<void>;
+}
+
+/** The server as users start it, in a process and a data folder of its own, talking to the given model endpoint. */
+export async function startServerProcess(modelUrl: string): Promise<ServerProcess> {
+  const dataDir = await mkdtemp(path.join(tmpdir(), "mango-bench-"));
+  await chmod(dataDir, 0o711);
+  const child = spawn(process.execPath, [MAIN], {
+    stdio: ["ignore", "pipe", "ignore"],
+    env: {
+      PATH: process.env["PATH"],
+      HOME: process.env["HOME"],
+      MANGO_PORT: "0",
+      MANGO_DATA_DIR: dataDir,
+      MANGO_API_KEY: KEY,
+      MANGO_MODEL_BASE_URL: modelUrl,
+      MANGO_MODEL_API_KEY: "bench",
+      MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER: "on",
+    },
+  });
+  let output = "";
+  const { url, environmentId } = await new Promise<{ url: string; environmentId: string }>((resolve, reject) => {
+    child.once("exit", (code) => reject(new Error(`The server ended with ${code} before it was ready.\n${output}`)));
+    child.stdout.on("data", (chunk: Buffer) => {
+      output += chunk.toString();
+      const address = /address +(\S+)/.exec(output)?.[1];
+      const environment = /environment +(\S+)/.exec(output)?.[1];
+      if (address !== undefined && environment !== undefined && output.includes("Ctrl-C")) {
+        resolve({ url: address, environmentId: environment });
+      }
+    });
+  });
+  return {
+    url,
+    environmentId,
+    pid: child.pid ?? 0,
+    async stop() {
+      const ended = new Promise((resolve) => child.once("exit", resolve));
+      child.kill("SIGTERM");
+      await ended;
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,30 @@
+/** The value below which `share` of the samples lie (nearest rank). `share` is in (0, 1]. */
+export function percentile(samples: readonly number[], share: number): number {
+  const sorted = [...samples].sort((a, b) => a - b);
+  return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? Number.NaN;
+}
+
+/** A row of the report. `target` is the design's figure; the verdict is the reader's. */
+export interface Row {
+  readonly what: string;
+  readonly measured: string;
+  readonly target: string;
+  readonly met: boolean;
+}
+
+/** The report as a table for the terminal. */
+export function table(rows: readonly Row[]): string {
+  const cells = [
+    ["what", "measured", "target", ""],
+    ...rows.map((row) => [row.what, row.measured, row.target, row.met ? "ok" : "missed"]),
+  ];
+  const widths = [0, 1, 2, 3].map((column) => Math.max(...cells.map((row) => (row[column] ?? "").length)));
+  return cells
+    .map((row) =>
+      row
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join("  ")
+        .trimEnd(),
+    )
+    .join("\n");
+}
