@@ -3,9 +3,14 @@ import { derivedId } from "../shared/contract/ids.ts";
 import type { Transaction } from "../shared/db/transaction.ts";
 import { createEnvironment, getEnvironment } from "../shared/environments/environments.ts";
 
+/** The workspace of the embedded edition: it has one operator. */
+export const LOCAL_WORKSPACE = "wrkspc_local";
+
 /** The environment of the bundled worker: the same id at every start, so that what was pasted yesterday works today. */
-export async function ensureDefaultEnvironment(database: Transaction, workspaceId: string): Promise<string> {
-  const environmentId = derivedId("env", workspaceId, "default");
+export const DEFAULT_ENVIRONMENT = derivedId("env", LOCAL_WORKSPACE, "default");
+
+export async function ensureDefaultEnvironment(database: Transaction): Promise<string> {
+  const [workspaceId, environmentId] = [LOCAL_WORKSPACE, DEFAULT_ENVIRONMENT];
   try {
     await getEnvironment(database, { workspaceId, environmentId });
   } catch (error) {

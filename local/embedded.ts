@@ -15,14 +15,12 @@ import type { Product } from "../shared/product.ts";
 import { STATE_HANDLERS, type StateName } from "../shared/turns/state-handlers.ts";
 import type { ToolExecutor } from "../shared/turns/tool-executor.ts";
 import { addEnvironmentKey, ensureApiKey, ensureWorkspace, revokeEnvironmentKeys } from "../shared/workspaces/keys.ts";
-import { ensureDefaultEnvironment } from "./default-environment.ts";
+import { ensureDefaultEnvironment, LOCAL_WORKSPACE } from "./default-environment.ts";
 import { createStepFunctionsPool } from "./stepfunctions/pool.ts";
 import { StepFunctions } from "./stepfunctions/step-functions.ts";
 
 const STATE_MACHINE = "turn";
 const DEFINITION = new URL("../statemachines/turn.asl.json", import.meta.url);
-/** The workspace of the embedded edition: it has one operator. */
-export const LOCAL_WORKSPACE = "wrkspc_local";
 /** A wait of a day ends its execution; the answer starts the next. */
 const PARK_SECONDS = "86400";
 /** How often the relay looks for what a crash left behind. */
@@ -68,7 +66,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
 
   await ensureWorkspace(database, { id: LOCAL_WORKSPACE, name: "local" });
   await ensureApiKey(database, { workspaceId: LOCAL_WORKSPACE, name: "MANGO_API_KEY", secret: options.apiKey });
-  const environmentId = await ensureDefaultEnvironment(database, LOCAL_WORKSPACE);
+  const environmentId = await ensureDefaultEnvironment(database);
   const environmentKey = newSecret("sk-mango-env");
   await revokeEnvironmentKeys(database, { environmentId, name: "bundled worker" });
   await addEnvironmentKey(database, {

@@ -22,7 +22,6 @@ export type Settings = Readonly<{
   worker: boolean;
   workspaceRoot: string;
   log: "text" | "json";
-  allowUnsafeProcessLauncher: boolean;
 }>;
 
 /** How the model's key is sent: `x-api-key: …` or `authorization: Bearer …`. */
@@ -102,11 +101,6 @@ const variables = {
     fallback: "text",
     form: z.enum(["text", "json"]),
   },
-  MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER: {
-    about: "`on` lets the bundled worker run tools without a sandbox where the machine offers none.",
-    fallback: "off",
-    form: onOff,
-  },
 } as const satisfies Record<string, { about: string; fallback: string | null; form: z.ZodType }>;
 
 type Name = keyof typeof variables;
@@ -154,7 +148,6 @@ export function readSettings(environment: Environment, projectDir: string): Sett
     worker: required("MANGO_WORKER") === "on",
     workspaceRoot: workspaceRoot === null ? path.join(dataDir, "workspaces") : path.resolve(projectDir, workspaceRoot),
     log: required("MANGO_LOG"),
-    allowUnsafeProcessLauncher: required("MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER") === "on",
   };
   problems.push(...withoutEndpoint(environment));
   if (problems.length > 0)

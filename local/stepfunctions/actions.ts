@@ -10,7 +10,7 @@ import { ServiceError, type ServiceErrorName } from "./service-error.ts";
 import type { TaskTokens, TokenHolder } from "./task-token.ts";
 
 export type Request = Readonly<Record<string, unknown>>;
-export type Response = Readonly<Record<string, unknown>>;
+type Response = Readonly<Record<string, unknown>>;
 export type Action = (request: Request) => Promise<Response>;
 
 const MAXIMUM_NAME_LENGTH = 80;

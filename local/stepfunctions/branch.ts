@@ -69,8 +69,7 @@ export class Branch implements PositionHolder {
       enteredEvent: position.enteredEvent,
       evaluationFailed,
       bindings: {
-        ...scope.outerVariables,
-        ...position.variables,
+                ...position.variables,
         states: {
           input: position.input,
           ...(extra.result === undefined ? {} : { result: extra.result }),

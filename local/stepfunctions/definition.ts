@@ -46,7 +46,7 @@ export interface ChoiceState extends Named {
   readonly otherwise: Exit;
 }
 
-export interface ChoiceRule {
+interface ChoiceRule {
   readonly condition: boolean | Expression;
   readonly exit: Exit;
 }
@@ -60,7 +60,7 @@ export interface MapState extends Named, Exit, Fallible {
   readonly maxConcurrency: number | Expression;
 }
 
-export interface PassState extends Named, Exit {
+interface PassState extends Named, Exit {
   readonly type: "Pass";
 }
 
@@ -69,7 +69,7 @@ export interface WaitState extends Named, Exit {
   readonly until: { readonly seconds: number | Expression } | { readonly timestamp: string | Expression };
 }
 
-export interface SucceedState extends Named {
+interface SucceedState extends Named {
   readonly type: "Succeed";
   readonly output: Template | null;
 }

@@ -12,7 +12,7 @@ const SCHEMA = new URL("./schema.sql", import.meta.url);
 const TOKEN_KEY_BYTES = 32;
 const LONGEST_PAUSE_MILLISECONDS = 2_000;
 
-export type ExecutionStatus = "RUNNING" | "SUCCEEDED" | "FAILED" | "ABORTED";
+type ExecutionStatus = "RUNNING" | "SUCCEEDED" | "FAILED" | "ABORTED";
 
 export interface ExecutionRow {
   readonly arn: string;

@@ -24,7 +24,7 @@ export interface HarnessOptions extends Partial<Omit<StepFunctionsOptions, "invo
   readonly functions?: Functions;
 }
 
-export interface Ended extends Counters {
+interface Ended extends Counters {
   readonly status: string | undefined;
   readonly output: Json | undefined;
   readonly error: string | undefined;

@@ -2,7 +2,7 @@
 
 import type { Json } from "./json.ts";
 
-export interface InvocationContext {
+interface InvocationContext {
   /** When the state gives up on the answer; absent without TimeoutSeconds, and for tasks with a token. */
   readonly deadline?: Date;
 }

@@ -24,13 +24,13 @@ export interface Position {
 export type Activity = WaitActivity | BackoffActivity | CallbackActivity | MapActivity;
 
 /** A Wait state, until the instant. */
-export interface WaitActivity {
+interface WaitActivity {
   readonly kind: "wait";
   readonly until: number;
 }
 
 /** Between two attempts. */
-export interface BackoffActivity {
+interface BackoffActivity {
   readonly kind: "backoff";
   readonly until: number;
 }
@@ -57,7 +57,7 @@ export interface MapActivity {
   readonly iterations: Iteration[];
 }
 
-export type Iteration =
+type Iteration =
   | { readonly status: "pending" }
   | { readonly status: "running"; readonly branch: PositionHolder }
   | { readonly status: "succeeded"; readonly output: Json };

@@ -22,7 +22,7 @@ import { TaskTokens } from "./task-token.ts";
 
 const DEFAULT_STOP_GRACE_MILLISECONDS = 2_000;
 
-export interface StateMachineSource {
+interface StateMachineSource {
   readonly name: string;
   /** Text in the Amazon States Language. */
   readonly definition: string;
@@ -56,7 +56,6 @@ export class StepFunctions {
   readonly #options: StepFunctionsOptions;
   readonly #machines: ReadonlyMap<string, StateMachine>;
   readonly #texts: ReadonlyMap<string, string>;
-  readonly #store: ExecutionStore;
   readonly region = REGION;
   /** The secret is a form: only the key id is looked at. */
   readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: string };
@@ -75,7 +74,6 @@ export class StepFunctions {
     }
     this.#texts = texts;
     this.#machines = machines;
-    this.#store = new ExecutionStore(options.pool, randomUUID(), options.log);
     this.credentials = {
       accessKeyId: options.accessKeyId ?? `AKIA${randomBytes(20).toString("hex").toUpperCase()}`,
       secretAccessKey: randomBytes(20).toString("hex"),
@@ -84,10 +82,11 @@ export class StepFunctions {
 
   async start(): Promise<void> {
     if (this.#running) throw new Error("already started");
-    const { invoke, log, clock = systemClock, random = Math.random, onExecutionClosed } = this.#options;
-    const tokens = new TaskTokens(await this.#store.prepare());
-    for (const [digest, text] of this.#texts) await this.#store.saveDefinition(digest, text);
-    const environment = { clock, invoke, store: this.#store, tokens, random };
+    const { pool, invoke, log, clock = systemClock, random = Math.random, onExecutionClosed } = this.#options;
+    const store = new ExecutionStore(pool, randomUUID(), log);
+    const tokens = new TaskTokens(await store.prepare());
+    for (const [digest, text] of this.#texts) await store.saveDefinition(digest, text);
+    const environment = { clock, invoke, store, tokens, random };
     const executions = new Executions(environment, this.#machines, log, onExecutionClosed ?? (() => undefined));
     const server = new ProtocolServer(createActions(executions, tokens), this.credentials.accessKeyId, log);
     // Executions first: an answer must find the token of a resumed task open.

@@ -12,12 +12,10 @@ const Base64Source = z.strictObject({
 });
 const UrlSource = z.strictObject({ type: z.literal("url"), url: z.url({ protocol: /^https?$/ }).max(2048) });
 const TextSource = z.strictObject({ type: z.literal("text"), media_type: z.literal("text/plain"), data: z.string() });
-const FileSource = z
-  .strictObject({ type: z.literal("file"), file_id: z.string() })
-  .refine(() => false, {
-    message: "file sources are not supported by this server yet",
-    params: { unsupported: "file sources" },
-  });
+const FileSource = z.strictObject({ type: z.literal("file"), file_id: z.string() }).refine(() => false, {
+  message: "file sources are not supported by this server yet",
+  params: { unsupported: "file sources" },
+});
 
 export const ImageBlock = z
   .strictObject({

@@ -34,6 +34,10 @@ export function createPool(options: PoolOptions): pg.Pool {
     application_name: "mango",
   });
   pool.on("error", (error) => {
+    // `end` does not wait for its connections to close: what a stopping server says to them is no loss.
+    if (pool.ending) {
+      return;
+    }
     options.log.warn("An idle database connection was lost and will be replaced.", { error: error.name });
   });
   return pool;

@@ -51,22 +51,26 @@ interface Row {
 }
 
 /**
- * Takes the session's row lock, which orders every write to the session. Null when there is no such session (in the
- * workspace, when one is given).
+ * Takes the session's row lock, which orders every write to the session. The session is named by
+ * its id (in a workspace, when one is given) or by one of its turns. Null when there is none.
  *
  * Instants are kept in whole milliseconds, so that what JavaScript reads is what PostgreSQL compares.
  */
 export async function lockSession(
   transaction: Transaction,
-  params: { readonly sessionId: string; readonly workspaceId?: string },
+  params: { readonly sessionId: string; readonly workspaceId?: string } | { readonly turnId: string },
 ): Promise<SessionRow | null> {
+  const [which, values] =
+    "turnId" in params
+      ? ["id = (select session_id from turns where id = $1)", [params.turnId]]
+      : ["id = $1 and ($2::text is null or workspace_id = $2)", [params.sessionId, params.workspaceId ?? null]];
   const { rows } = await transaction.query<Row>(
     `select id, workspace_id, environment_id, primary_thread_id, status, last_seq, last_hash, last_processed_at,
             input_tokens, output_tokens, cache_read_input_tokens, cache_creation_input_tokens, web_search_requests,
             web_fetch_requests, active_ms, running_since, archived_at, deleting_at, agent, runtime,
             greatest(date_trunc('milliseconds', clock_timestamp()), last_processed_at) as now
-       from sessions where id = $1 and ($2::text is null or workspace_id = $2) for update`,
-    [params.sessionId, params.workspaceId ?? null],
+       from sessions where ${which} for update`,
+    values,
   );
   const row = rows[0];
   if (row === undefined) {

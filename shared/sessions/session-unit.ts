@@ -175,48 +175,35 @@ export class SessionUnit {
     }
   }
 
-  /** Writes what was gathered: at most three statements, whatever the number of events. */
+  /** Writes what was gathered: one statement, and another when queued events were stamped. */
   async flush(): Promise<void> {
+    const { session } = this;
     const events = this.#events;
-    if (events.length > 0) {
-      await this.#transaction.query(
-        `insert into events (session_id, workspace_id, received_at, seq, id, thread_id, type, payload, processed_at, previous_hash, hash)
-         select $1, $2, $3, * from unnest($4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], $9::timestamptz[], $10::bytea[], $11::bytea[])`,
-        [
-          this.session.id,
-          this.session.workspaceId,
-          this.session.now,
-          events.map((event) => event.seq),
-          events.map((event) => event.id),
-          events.map((event) => event.threadId),
-          events.map((event) => event.type),
-          events.map((event) => event.payload),
-          events.map((event) => event.processedAt),
-          events.map((event) => event.previousHash),
-          events.map((event) => event.hash),
-        ],
-      );
-    }
     if (this.#stamps.length > 0) {
       await this.#transaction.query(
         "update events set processed_at = $3 where session_id = $1 and id = any($2::text[]) and processed_at is null",
-        [this.session.id, this.#stamps, this.session.now],
+        [session.id, this.#stamps, session.now],
       );
     }
     await this.#transaction.query(
       `with session as (
-         update sessions set status = $2, last_seq = $3, last_hash = $4, last_processed_at = $5, updated_at = $5,
-           input_tokens = $6, output_tokens = $7, cache_read_input_tokens = $8, cache_creation_input_tokens = $9,
-           web_search_requests = $10, web_fetch_requests = $11, active_ms = $12, running_since = $13
+         update sessions set status = $3, last_seq = $4, last_hash = $5, last_processed_at = $6, updated_at = $6,
+           input_tokens = $7, output_tokens = $8, cache_read_input_tokens = $9, cache_creation_input_tokens = $10,
+           web_search_requests = $11, web_fetch_requests = $12, active_ms = $13, running_since = $14
          where id = $1 returning primary_thread_id
+       ), thread as (
+         update threads set status = $3, updated_at = $6 from session where threads.id = session.primary_thread_id
        )
-       update threads set status = $2, updated_at = $5 from session where threads.id = session.primary_thread_id`,
+       insert into events (session_id, workspace_id, received_at, seq, id, thread_id, type, payload, processed_at, previous_hash, hash)
+       select $1, $2, $6, * from unnest($15::bigint[], $16::text[], $17::text[], $18::text[], $19::text[],
+                                        $20::timestamptz[], $21::bytea[], $22::bytea[])`,
       [
-        this.session.id,
+        session.id,
+        session.workspaceId,
         this.#status,
         this.#seq,
         this.#hash,
-        this.session.now,
+        session.now,
         this.#usage.inputTokens,
         this.#usage.outputTokens,
         this.#usage.cacheReadInputTokens,
@@ -225,6 +212,14 @@ export class SessionUnit {
         this.#usage.webFetchRequests,
         this.#activeMs,
         this.#runningSince,
+        events.map((event) => event.seq),
+        events.map((event) => event.id),
+        events.map((event) => event.threadId),
+        events.map((event) => event.type),
+        events.map((event) => event.payload),
+        events.map((event) => event.processedAt),
+        events.map((event) => event.previousHash),
+        events.map((event) => event.hash),
       ],
     );
   }

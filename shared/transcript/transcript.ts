@@ -1,4 +1,4 @@
-import { derivedId } from "../contract/ids.ts";
+import { newId } from "../contract/ids.ts";
 import type { Transaction } from "../db/transaction.ts";
 import type { SessionRow } from "../sessions/session-row.ts";
 import type { TurnRow } from "../turns/turn-row.ts";
@@ -51,19 +51,14 @@ export async function appendEntry(
   turn: TurnRow,
   draft: EntryDraft,
 ): Promise<string> {
-  const { rows } = await transaction.query<{ next: number }>(
-    "select coalesce(max(ordinal) + 1, 0)::int as next from transcript_entries where turn_id = $1",
-    [turn.id],
-  );
-  const ordinal = rows[0]?.next ?? 0;
-  const id = derivedId("tent", turn.id, ordinal);
+  const id = newId("tent");
   await transaction.query(
     `insert into transcript_entries (turn_id, ordinal, id, workspace_id, session_id, thread_id, role, content, tool_use_ids,
                                      provider, model, tool_version, profile_version, created_at)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+     select $1, coalesce(max(ordinal) + 1, 0), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13
+       from transcript_entries where turn_id = $1`,
     [
       turn.id,
-      ordinal,
       id,
       session.workspaceId,
       session.id,

@@ -80,11 +80,7 @@ export interface LockedTurn {
  * Null when the turn does not exist.
  */
 export async function lockTurn(transaction: Transaction, ref: TurnRef): Promise<LockedTurn | null> {
-  const found = await transaction.query<{ session_id: string }>("select session_id from turns where id = $1", [
-    ref.turnId,
-  ]);
-  const sessionId = found.rows[0]?.session_id;
-  const session = sessionId === undefined ? null : await lockSession(transaction, { sessionId });
+  const session = await lockSession(transaction, { turnId: ref.turnId });
   if (session === null) {
     return null;
   }

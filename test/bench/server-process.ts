@@ -28,7 +28,6 @@ export async function startServerProcess(modelUrl: string): Promise<ServerProces
       MANGO_API_KEY: KEY,
       MANGO_MODEL_BASE_URL: modelUrl,
       MANGO_MODEL_API_KEY: "bench",
-      MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER: "on",
     },
   });
   let output = "";

@@ -1,0 +1,82 @@
+import { z } from "zod";
+
+/**
+ * What the functions are told by their environment variables, which `infra/` sets. One schema for each thing that a
+ * function may need, so that a function has only the variables of what it does.
+ */
+
+const text = z.string().min(1);
+
+/** What every function of the product needs. */
+export const ProductEnvironment = z.object({
+  /** Set by Lambda. */
+  AWS_REGION: text,
+  /** RDS Proxy's endpoint. */
+  MANGO_DATABASE_HOST: text,
+  MANGO_DATABASE_PORT: z.coerce.number().int().min(1).max(65_535).default(5432),
+  MANGO_DATABASE_NAME: text,
+  /** A role that may change rows, and has no password. */
+  MANGO_DATABASE_USER: text,
+  /** `off` only against an emulator. */
+  MANGO_DATABASE_TLS: z.enum(["on", "off"]).default("on"),
+  MANGO_LIVE_TABLE: text,
+  MANGO_STATE_MACHINE_ARN: z.string().regex(/^arn:[\w-]+:states:[\w-]+:\d{12}:stateMachine:\S+$/),
+});
+
+/** What the function that calls the model needs, and no other has. */
+export const ModelEnvironment = z.object({
+  MANGO_MODEL_BASE_URL: z.url({ protocol: /^https?$/ }),
+  MANGO_MODEL_AUTH: z.enum(["x-api-key", "authorization-bearer"]).default("x-api-key"),
+  /** The secret's text is the key itself. */
+  MANGO_MODEL_SECRET_ARN: text,
+});
+
+/** What the functions behind the API need. */
+export const ApiEnvironment = z.object({
+  /** A stream ends before its function's 15 minutes do. */
+  MANGO_STREAM_LIFE_SECONDS: z.coerce.number().int().min(1).max(870).default(300),
+});
+
+/** What the migrator needs. */
+export const MigrationEnvironment = z.object({
+  /** The cluster's writer endpoint: the proxy would be pinned. */
+  MANGO_DATABASE_HOST: text,
+  MANGO_DATABASE_PORT: z.coerce.number().int().min(1).max(65_535).default(5432),
+  MANGO_DATABASE_NAME: text,
+  /** The role that the other functions connect as. */
+  MANGO_DATABASE_USER: text,
+  MANGO_DATABASE_TLS: z.enum(["on", "off"]).default("on"),
+  /** JSON with `username` and `password` of a role that may create tables and roles. */
+  MANGO_DATABASE_SECRET_ARN: text,
+});
+
+const KNOWN = new Set(
+  [ProductEnvironment, ModelEnvironment, ApiEnvironment, MigrationEnvironment].flatMap((it) => Object.keys(it.shape)),
+);
+
+/** The function was deployed with the wrong variables. The message names them and never quotes a value. */
+export class EnvironmentError extends Error {
+  override readonly name = "EnvironmentError";
+}
+
+/** @throws EnvironmentError naming everything that is missing, malformed, or not a variable of ours. */
+export function readEnvironment<Shape extends z.ZodRawShape>(
+  schema: z.ZodObject<Shape>,
+  environment: Readonly<Record<string, string | undefined>> = process.env,
+): z.output<z.ZodObject<Shape>> {
+  const read = schema.safeParse(environment);
+  const problems = (read.error?.issues ?? []).map(({ path }) => {
+    const name = String(path[0]);
+    return environment[name] === undefined ? `${name} is not set` : `${name} is malformed`;
+  });
+  // A misspelt name would leave its default in force.
+  for (const name of Object.keys(environment)) {
+    if (name.startsWith("MANGO_") && !KNOWN.has(name)) {
+      problems.push(`${name} is not a variable of this program`);
+    }
+  }
+  if (!read.success || problems.length > 0) {
+    throw new EnvironmentError(`${problems.join("; ")}.`);
+  }
+  return read.data;
+}

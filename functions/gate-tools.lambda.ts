@@ -1,0 +1,6 @@
+import { gateTools } from "../shared/turns/gate-tools.ts";
+import type { TurnRef } from "../statemachines/turn-payload.ts";
+import { invocation } from "./invocation.ts";
+import { product } from "./product.ts";
+
+export const handler = invocation((input: TurnRef) => gateTools(product(), input));

@@ -1,0 +1,6 @@
+import { handOver } from "../shared/turns/await-actions.ts";
+import type { TurnRef } from "../statemachines/turn-payload.ts";
+import { invocation } from "./invocation.ts";
+import { product } from "./product.ts";
+
+export const handler = invocation((input: TurnRef) => handOver(product(), input));

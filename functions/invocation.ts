@@ -1,0 +1,71 @@
+import { setImmediate } from "node:timers/promises";
+import { injectLambdaContext } from "@aws-lambda-powertools/logger/middleware";
+import middy, { type MiddlewareObj } from "@middy/core";
+import { TurnBusyError } from "../shared/turns/turn-errors.ts";
+import { EnvironmentError } from "./environment.ts";
+import { log, logger } from "./log.ts";
+import { settleLive } from "./product.ts";
+
+/** What surrounds the work of every function that is not behind the API. */
+export function invocation<Event, Answer>(work: (event: Event, context: LambdaContext) => Promise<Answer>) {
+  return middy<Event, Answer>({ timeoutEarlyInMillis: 0 })
+    .use(injectLambdaContext(logger))
+    .use(environmentLife())
+    .use(codedErrors())
+    .handler(work);
+}
+
+/** What our functions use of Lambda's context. */
+export interface LambdaContext {
+  getRemainingTimeInMillis(): number;
+}
+
+/**
+ * Between two invocations an environment is frozen. What it had begun before must be finished then (previews and
+ * wake-ups that nobody waited for), and what happened to it meanwhile must be seen first: a connection that the server
+ * closed is only noticed when the event loop turns, and would else be used for the first statement.
+ */
+export function environmentLife(): MiddlewareObj {
+  return {
+    async before() {
+      await setImmediate();
+    },
+    after: settleLive,
+    onError: settleLive,
+  };
+}
+
+/**
+ * Lambda writes an error's message into its log and, through Step Functions, into the execution's history; a message
+ * of the database may quote the conversation. Only the name goes out: it is what the states' Retry looks at.
+ */
+function codedErrors(): MiddlewareObj {
+  return {
+    onError(request) {
+      request.error = coded(request.error);
+    },
+  };
+}
+
+function coded(error: unknown): Error {
+  const name = error instanceof Error ? error.name : "unknown";
+  if (error instanceof EnvironmentError) {
+    log.error(error.message);
+  } else if (error instanceof TurnBusyError) {
+    log.info("Another invocation works on this turn; the state machine asks again.");
+  } else {
+    const { code, stack } = (error ?? {}) as { code?: unknown; stack?: string };
+    log.error("An invocation failed.", {
+      error: name,
+      code: typeof code === "string" ? code : undefined,
+      at: stack
+        ?.split("\n")
+        .find((line) => line.trimStart().startsWith("at "))
+        ?.trim(),
+    });
+  }
+  const outside = new Error("The function's log says more.");
+  outside.name = name;
+  delete outside.stack;
+  return outside;
+}

@@ -1,0 +1,77 @@
+import { randomUUID } from "node:crypto";
+import { DynamoDBClient } from "@aws-sdk/client-dynamodb";
+import { SFNClient } from "@aws-sdk/client-sfn";
+import { awsDatabase } from "../shared/db/aws-database.ts";
+import { type DynamoDbLiveChannel, dynamoDbLiveChannel } from "../shared/live/dynamodb-live-channel.ts";
+import type { Model } from "../shared/model/model.ts";
+import { stepFunctionsOrchestrator } from "../shared/orchestration/step-functions.ts";
+import type { Product } from "../shared/product.ts";
+import type { ToolExecutor } from "../shared/turns/tool-executor.ts";
+import { ProductEnvironment, readEnvironment } from "./environment.ts";
+import { log } from "./log.ts";
+
+interface LambdaProduct extends Product {
+  readonly live: DynamoDbLiveChannel;
+}
+
+/**
+ * The model as the functions know it that may not call it: session creation asks for the provider's name. Only
+ * `call-model` has the key, and brings a model of its own.
+ */
+const modelElsewhere: Model = {
+  provider: "messages",
+  stream: () => Promise.reject(new Error("This function may not call the model; only call-model may.")),
+};
+
+/** No server-side tool exists yet: every owner of a call is outside. */
+const noTools: ToolExecutor = {
+  run: (call) =>
+    Promise.resolve({
+      content: JSON.stringify([{ type: "text", text: `${call.name} is not available here.` }]),
+      isError: true,
+    }),
+};
+
+let composed: LambdaProduct | undefined;
+
+/** The product of this environment: composed by the first invocation that needs it and kept while it is warm. */
+export function product(): LambdaProduct {
+  composed ??= compose();
+  return composed;
+}
+
+/** What was published without waiting has been sent. */
+export async function settleLive(): Promise<void> {
+  await composed?.live.settled();
+}
+
+function compose(): LambdaProduct {
+  const environment = readEnvironment(ProductEnvironment);
+  return {
+    database: awsDatabase({
+      host: environment.MANGO_DATABASE_HOST,
+      port: environment.MANGO_DATABASE_PORT,
+      database: environment.MANGO_DATABASE_NAME,
+      user: environment.MANGO_DATABASE_USER,
+      region: environment.AWS_REGION,
+      tls: environment.MANGO_DATABASE_TLS === "on",
+      log,
+    }),
+    model: modelElsewhere,
+    live: dynamoDbLiveChannel({
+      // A wake-up that takes longer than this helps nobody.
+      client: new DynamoDBClient({ maxAttempts: 2, requestHandler: { connectionTimeout: 500, requestTimeout: 1000 } }),
+      table: environment.MANGO_LIVE_TABLE,
+      log,
+    }),
+    orchestrator: stepFunctionsOrchestrator({
+      client: new SFNClient({}),
+      stateMachineArn: environment.MANGO_STATE_MACHINE_ARN,
+    }),
+    tools: noTools,
+    log,
+    // Not the log stream's name: after a timeout Lambda starts the next process in the same stream, and that process
+    // must not take the lease of the one before for its own.
+    owner: `lambda:${randomUUID()}`,
+  };
+}
