@@ -3,11 +3,11 @@ import middy from "@middy/core";
 import type { APIGatewayProxyEvent, APIGatewayProxyResult } from "aws-lambda";
 import { app } from "./app.ts";
 import { answerOf, respond } from "./gateway.ts";
-import { environmentLife } from "./invocation.ts";
+import { nothingUnderWay } from "./invocation.ts";
 import { logger } from "./log.ts";
 
 /** Everything but streams; a second function with the same code has the worker's routes to itself. */
 export const handler = middy<APIGatewayProxyEvent, APIGatewayProxyResult>({ timeoutEarlyInMillis: 0 })
   .use(injectLambdaContext(logger))
-  .use(environmentLife())
+  .use(nothingUnderWay())
   .handler(async (event: APIGatewayProxyEvent) => answerOf(await respond(app, event)));

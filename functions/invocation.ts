@@ -1,4 +1,3 @@
-import { setImmediate } from "node:timers/promises";
 import { injectLambdaContext } from "@aws-lambda-powertools/logger/middleware";
 import middy, { type MiddlewareObj } from "@middy/core";
 import { TurnBusyError } from "../shared/turns/turn-errors.ts";
@@ -10,7 +9,7 @@ import { settleLive } from "./product.ts";
 export function invocation<Event, Answer>(work: (event: Event, context: LambdaContext) => Promise<Answer>) {
   return middy<Event, Answer>({ timeoutEarlyInMillis: 0 })
     .use(injectLambdaContext(logger))
-    .use(environmentLife())
+    .use(nothingUnderWay())
     .use(codedErrors())
     .handler(work);
 }
@@ -21,18 +20,11 @@ export interface LambdaContext {
 }
 
 /**
- * Between two invocations an environment is frozen. What it had begun before must be finished then (previews and
- * wake-ups that nobody waited for), and what happened to it meanwhile must be seen first: a connection that the server
- * closed is only noticed when the event loop turns, and would else be used for the first statement.
+ * After an invocation its environment is frozen: what it began without waiting (previews and wake-ups) must have been
+ * sent by then, or it is sent minutes later or never.
  */
-export function environmentLife(): MiddlewareObj {
-  return {
-    async before() {
-      await setImmediate();
-    },
-    after: settleLive,
-    onError: settleLive,
-  };
+export function nothingUnderWay(): MiddlewareObj {
+  return { after: settleLive, onError: settleLive };
 }
 
 /**

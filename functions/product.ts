@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { DynamoDBClient } from "@aws-sdk/client-dynamodb";
 import { SFNClient } from "@aws-sdk/client-sfn";
-import { awsDatabase } from "../shared/db/aws-database.ts";
+import { type AwsDatabase, awsDatabase } from "../shared/db/aws-database.ts";
 import { type DynamoDbLiveChannel, dynamoDbLiveChannel } from "../shared/live/dynamodb-live-channel.ts";
 import type { Model } from "../shared/model/model.ts";
 import { stepFunctionsOrchestrator } from "../shared/orchestration/step-functions.ts";
@@ -11,6 +11,7 @@ import { ProductEnvironment, readEnvironment } from "./environment.ts";
 import { log } from "./log.ts";
 
 interface LambdaProduct extends Product {
+  readonly database: AwsDatabase;
   readonly live: DynamoDbLiveChannel;
 }
 

@@ -5,7 +5,7 @@ import { executionModeStreamifyResponse } from "@middy/core/executionModeStreami
 import type { APIGatewayProxyEvent } from "aws-lambda";
 import { app } from "./app.ts";
 import { respond } from "./gateway.ts";
-import { environmentLife } from "./invocation.ts";
+import { nothingUnderWay } from "./invocation.ts";
 import { logger } from "./log.ts";
 
 /**
@@ -18,7 +18,7 @@ export const handler = middy<APIGatewayProxyEvent>({
   executionMode: executionModeStreamifyResponse,
 })
   .use(injectLambdaContext(logger))
-  .use(environmentLife())
+  .use(nothingUnderWay())
   .handler(async (event: APIGatewayProxyEvent) => {
     const response = await respond(app, event);
     return {

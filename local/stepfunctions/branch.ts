@@ -69,7 +69,8 @@ export class Branch implements PositionHolder {
       enteredEvent: position.enteredEvent,
       evaluationFailed,
       bindings: {
-                ...position.variables,
+        ...scope.outerVariables,
+        ...position.variables,
         states: {
           input: position.input,
           ...(extra.result === undefined ? {} : { result: extra.result }),

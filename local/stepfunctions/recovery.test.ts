@@ -3,7 +3,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
-import { DescribeExecutionCommand, SendTaskSuccessCommand } from "@aws-sdk/client-sfn";
+import { DescribeExecutionCommand, SendTaskSuccessCommand, type SFNClient } from "@aws-sdk/client-sfn";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { testDatabase } from "../../test/database.ts";
 import { type Functions, ManualClock, openHarness } from "./harness.ts";
@@ -178,25 +178,29 @@ describe("after kill -9", () => {
 });
 
 describe("an acknowledged answer", () => {
-  it("is not lost when the process ends before the next state", async () => {
+  it("is not lost when the process ends before the next effect", async () => {
     const tokens: string[] = [];
+    const functions = { park: (payload: Json) => void tokens.push(...tokensIn(payload)) };
+    // The other iteration holds the Map, so that nothing is written after the answer.
     const states = {
-      P: callbackTask("park", { Next: "N" }),
-      N: task("next", { Output: "{% $states.result.Payload %}", End: true }),
-    };
-    const first = await open({
-      states,
-      functions: {
-        park: (payload) => void tokens.push(...tokensIn(payload)),
-        next: () => new Promise(() => undefined),
+      M: {
+        Type: "Map",
+        Items: ["a", "b"],
+        ItemProcessor: { StartAt: "P", States: { P: callbackTask("park", { End: true }) } },
+        End: true,
       },
-    });
+    };
+    const first = await open({ states, functions });
     await first.start({}, "n");
-    await expect.poll(() => tokens).toHaveLength(1);
-    await first.client.send(new SendTaskSuccessCommand({ taskToken: tokens[0], output: '"kept"' }));
+    await expect.poll(async () => (await positions())["n"]?.split('"submitted":true')).toHaveLength(3);
+    const answer = (client: SFNClient, taskToken: string | undefined, output: string) =>
+      client.send(new SendTaskSuccessCommand({ taskToken, output }));
+    await answer(first.client, tokens[0], '"before"');
 
-    const second = await open({ states, functions: { next: (payload) => payload } });
-    expect(await second.ended(arnOf("n"))).toMatchObject({ output: "kept" });
+    const second = await open({ states, functions });
+    await expect(answer(second.client, tokens[0], '"again"')).rejects.toMatchObject({ name: "TaskTimedOut" });
+    await answer(second.client, tokens[1], '"after"');
+    expect(await second.ended(arnOf("n"))).toMatchObject({ output: ["before", "after"] });
   });
 });
 
@@ -204,20 +208,40 @@ describe("a process that lost its executions", () => {
   it("writes nothing and invokes nothing any more", async () => {
     const released = Promise.withResolvers<string>();
     const calls: string[] = [];
+    const PAYLOAD = "{% $states.result.Payload %}";
     const states = {
-      A: task("slow", { Output: "{% $states.result.Payload %}", Next: "B" }),
-      B: task("next", { Output: "{% $states.result.Payload %}", End: true }),
+      A: task("slow", { Output: PAYLOAD, Next: "B" }),
+      B: task("next", { Output: PAYLOAD, End: true }),
     };
     const first = await open({ states, functions: { slow: () => released.promise, next: () => calls.push("first") } });
     await first.start({}, "n");
 
-    const second = await open({ states, functions: { slow: () => "second", next: (payload) => [payload] } });
-    expect(await second.ended(arnOf("n"))).toMatchObject({ status: "SUCCEEDED", output: ["second"] });
+    const own = Promise.withResolvers<string>();
+    const second = await open({ states, functions: { slow: () => own.promise, next: (payload) => [payload] } });
     released.resolve("first");
     await first.stop();
     expect(calls).toEqual([]);
-    const { rows } = await pool.query("select output from stepfunctions.executions");
-    expect(rows).toEqual([{ output: '["second"]' }]);
+    expect(await positions()).toEqual({ n: null });
+    own.resolve("second");
+    expect(await second.ended(arnOf("n"))).toMatchObject({ status: "SUCCEEDED", output: ["second"] });
+  });
+
+  it("has written a token before it gave it out", async () => {
+    const tokens: string[] = [];
+    const hang = (payload: Json) => {
+      tokens.push(...tokensIn(payload));
+      return new Promise(() => undefined);
+    };
+    const states = { P: callbackTask("hang", { End: true }) };
+    const first = await open({ states, functions: { hang } });
+    await first.start({}, "n");
+    await expect.poll(() => tokens).toHaveLength(1);
+
+    const second = await open({ states, functions: { hang } });
+    await expect.poll(() => tokens).toHaveLength(2);
+    expect(tokens[1]).toBe(tokens[0]);
+    await second.client.send(new SendTaskSuccessCommand({ taskToken: tokens[0], output: "1" }));
+    expect(await second.ended(arnOf("n"))).toMatchObject({ output: 1 });
   });
 });
 
@@ -349,8 +373,11 @@ it("asks for patience while it stops, instead of calling a living token dead", a
   released.resolve();
   await stopped;
 
-  const second = await open({ states, functions: { park: (payload) => void tokens.push(...tokensIn(payload)) } });
+  expect(tokens).toHaveLength(1);
+
+  const later: string[] = [];
+  const second = await open({ states, functions: { park: (payload) => void later.push(...tokensIn(payload)) } });
   await second.client.send(answer);
   expect(await second.ended(arnOf("parked"))).toMatchObject({ output: 1 });
-  await expect.poll(() => tokens).toHaveLength(2);
+  await expect.poll(() => later).toHaveLength(1);
 });

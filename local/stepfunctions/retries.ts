@@ -9,7 +9,7 @@ import { decideRetry, findCatcher } from "./retry-policy.ts";
 import { sleepUntil } from "./sleep.ts";
 import { StatesError } from "./states-error.ts";
 
-/** `attempt` makes the result of the state, or fails; it begins with a position whose activity is null or its own. */
+/** `attempt` makes the result of the state, or fails; it goes on with an activity of its own kind and begins with any other. */
 export async function runWithRetries(
   execution: Execution,
   branch: Branch,
@@ -18,10 +18,8 @@ export async function runWithRetries(
 ): Promise<StateExit> {
   for (;;) {
     const { activity } = branch.position;
-    if (activity?.kind === "backoff") {
-      await sleepUntil(execution, branch, activity.until);
-      branch.setActivity(null);
-    }
+    // It stays in the position until the attempt puts something else there: after a crash it has simply passed.
+    if (activity?.kind === "backoff") await sleepUntil(execution, branch, activity.until);
     try {
       const result = await attempt();
       return await leave(execution, branch, state, result, { result });

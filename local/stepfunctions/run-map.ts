@@ -76,18 +76,13 @@ class MapRun {
 
   async run(): Promise<Json[]> {
     const { iterations, maxConcurrency } = this.#map;
-    // Resumed iterations come first, so that each is back at its wait before anything else happens.
-    const order = [...iterations.keys()].sort((a, b) => this.#rank(a) - this.#rank(b));
-    const remaining = order.filter((index) => iterations[index]?.status !== "succeeded").values();
+    // Items are taken in order, so that resumed iterations come first: each is back at its wait before a new one begins.
+    const remaining = [...iterations.keys()].filter((index) => iterations[index]?.status !== "succeeded").values();
     const limit = Math.min(maxConcurrency || MAXIMUM_CONCURRENCY, MAXIMUM_CONCURRENCY, iterations.length);
     await Promise.all(Array.from({ length: limit }, () => this.#work(remaining)));
     this.#branch.scope.halt.forget(this.#halt);
     if (this.#failure !== null) throw this.#failure;
     return iterations.map((iteration) => (iteration.status === "succeeded" ? iteration.output : null));
-  }
-
-  #rank(index: number): number {
-    return this.#map.iterations[index]?.status === "running" ? 0 : 1;
   }
 
   /** Takes one item after the other from the shared iterator. */
@@ -105,17 +100,12 @@ class MapRun {
   async #iterate(index: number): Promise<void> {
     const { iterations } = this.#map;
     const iteration = iterations[index];
-    const resumed = iteration?.status === "running" ? this.#resume(index, iteration.branch.position) : null;
+    const resumed = iteration?.status === "running" ? this.#place(index, iteration.branch.position) : null;
     const child = resumed ?? (await this.#start(index));
     const output = await runBranch(this.#execution, child);
     // MapIterationSucceeded
     this.#execution.count(1);
     iterations[index] = { status: "succeeded", output };
-    this.#execution.markUnsaved();
-  }
-
-  #resume(index: number, position: Branch["position"]): Branch {
-    return this.#place(index, position);
   }
 
   async #start(index: number): Promise<Branch> {

@@ -51,8 +51,6 @@ async function callAndWait(execution: Execution, branch: Branch, state: TaskStat
     const { activity } = branch.position;
     if (activity?.kind !== "callback") return undefined;
     await execution.beforeEffect(branch);
-    // Invoked again after a crash, the token may be out since before it and answered by now.
-    if (branch.position.activity !== activity) return undefined;
     const scope = execution.evaluationScope(branch, { taskToken: activity.token });
     return invoke(execution, await readInvocation(state, scope), null);
   });

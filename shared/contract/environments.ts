@@ -1,5 +1,5 @@
 import { z } from "@hono/zod-openapi";
-import { Metadata, Timestamp, unsupported } from "./schema.ts";
+import { Metadata, MetadataPatch, Timestamp, unsupported } from "./schema.ts";
 
 const SelfHosted = z.strictObject({ type: z.literal("self_hosted") });
 const Cloud = z
@@ -12,17 +12,36 @@ const Cloud = z
     ),
   );
 
+const Name = z.string().min(1).max(255);
+const Description = z.string().max(2048);
+const Scope = z.enum(["organization", "account"]);
+
 /** Body of `POST /v1/environments`. `config` defaults to self_hosted, the one kind that this server runs. */
 export const CreateEnvironment = z
   .strictObject({
-    name: z.string().min(1).max(255),
+    name: Name,
     config: z.discriminatedUnion("type", [SelfHosted, Cloud]).nullish(),
-    description: z.string().max(2048).nullish(),
+    description: Description.nullish(),
     metadata: Metadata.nullish(),
-    scope: z.enum(["organization", "account"]).nullish(),
+    scope: Scope.nullish(),
   })
   .openapi("CreateEnvironment");
 export type CreateEnvironment = z.infer<typeof CreateEnvironment>;
+
+/**
+ * Body of `POST /v1/environments/{id}`. The kind of an environment never changes. In metadata null and the empty string
+ * both remove a key, as existing clients send either.
+ */
+export const UpdateEnvironment = z
+  .strictObject({
+    name: Name.optional(),
+    config: z.looseObject({ type: z.enum(["self_hosted", "cloud"]) }).nullish(),
+    description: Description.nullish(),
+    metadata: MetadataPatch.nullish(),
+    scope: Scope.nullish(),
+  })
+  .openapi("UpdateEnvironment");
+export type UpdateEnvironment = z.infer<typeof UpdateEnvironment>;
 
 /** Environment as the API answers it. */
 export const Environment = z
@@ -39,3 +58,7 @@ export const Environment = z
   })
   .openapi("Environment");
 export type Environment = z.infer<typeof Environment>;
+
+export const DeletedEnvironment = z
+  .object({ id: z.string(), type: z.literal("environment_deleted") })
+  .openapi("DeletedEnvironment");

@@ -1,15 +1,46 @@
 import { z } from "@hono/zod-openapi";
+import { InvalidRequest } from "./errors.ts";
 
 /**
  * The building blocks of the contract's schemas. Objects are strict: an unknown field is an error at every level,
  * because a field that is silently dropped is a setting that its author believes in.
  */
 
+const MAX_METADATA_PAIRS = 16;
+
 /** Metadata of a resource: at most 16 pairs, keys of 1 to 64 characters, values of at most 512. */
 export const Metadata = z
   .record(z.string().min(1).max(64), z.string().max(512))
-  .refine((pairs) => Object.keys(pairs).length <= 16, { error: "metadata holds at most 16 pairs" })
+  .refine((pairs) => Object.keys(pairs).length <= MAX_METADATA_PAIRS, { error: "metadata holds at most 16 pairs" })
   .openapi("Metadata", { description: "At most 16 pairs; keys of 1 to 64 characters, values of at most 512." });
+
+/** A change of metadata: a value sets its key, null removes it; keys that are left out stay. */
+export const MetadataPatch = z
+  .record(z.string().min(1).max(64), z.string().max(512).nullable())
+  .openapi("MetadataPatch", {
+    description: "Values set their keys, null removes them. The result holds at most 16 pairs.",
+  });
+
+/** Applies a patch; the caller checks the result against `Metadata`. */
+export function patchMetadata(
+  metadata: Readonly<Record<string, string>>,
+  patch: Readonly<Record<string, string | null>> | null | undefined,
+): Record<string, string> {
+  const patched = new Map(Object.entries(metadata));
+  for (const [key, value] of Object.entries(patch ?? {})) {
+    if (value === null) {
+      patched.delete(key);
+    } else {
+      patched.set(key, value);
+    }
+  }
+  if (patched.size > MAX_METADATA_PAIRS) {
+    throw new InvalidRequest(
+      `metadata: holds at most ${MAX_METADATA_PAIRS} pairs; this change would make ${patched.size}.`,
+    );
+  }
+  return Object.fromEntries(patched);
+}
 
 /** An RFC 3339 instant in UTC with milliseconds. */
 export const Timestamp = z.iso.datetime().openapi({ example: "2026-12-01T09:30:00.000Z" });

@@ -6,80 +6,141 @@ export const WORKER_TOOLS = ["bash", "read", "write", "edit", "glob", "grep"] as
 export const WEB_TOOLS = ["web_fetch", "web_search"] as const;
 export type WorkerTool = (typeof WORKER_TOOLS)[number];
 
-export const PermissionPolicy = z
-  .discriminatedUnion("type", [
-    z.strictObject({ type: z.literal("always_allow") }),
-    z.strictObject({ type: z.literal("always_ask") }),
-    z.strictObject({ type: z.literal("auto") }),
-  ])
-  .superRefine((policy, context) => {
-    if (policy.type === "auto") {
-      context.addIssue({
-        code: "custom",
-        ...unsupported(
-          "the auto permission policy",
-          "the auto permission policy is not supported by this server yet; use always_allow or always_ask",
-        ),
-      });
-    }
-  })
-  .openapi("PermissionPolicy", {
-    description: "Who decides about a call: nobody (always_allow) or a person (always_ask).",
-  });
+const PolicyType = z.enum(["always_allow", "always_ask", "auto"]);
+export type PolicyType = z.infer<typeof PolicyType>;
 
-const BuiltinName = z.enum([...WORKER_TOOLS, ...WEB_TOOLS]);
+const PermissionPolicy = z.strictObject({ type: PolicyType }).openapi("PermissionPolicy", {
+  description:
+    "Who decides about a call: nobody (always_allow), a person (always_ask), or a judgment of the model (auto).",
+});
 
-const ToolDefaults = z.strictObject({
-  enabled: z.boolean().optional(),
-  permission_policy: PermissionPolicy.nullish(),
+const Switches = { enabled: z.boolean().optional(), permission_policy: PermissionPolicy.nullish() };
+const ToolDefaults = z.strictObject(Switches);
+
+/** A host name, for web_search with a path behind it: never a scheme, a port or a wildcard. */
+const Host = z
+  .string()
+  .min(1)
+  .max(253)
+  .regex(/^[A-Za-z0-9.-]+$/, "must be a host name");
+const Site = z
+  .string()
+  .min(1)
+  .max(512)
+  .regex(/^[A-Za-z0-9.-]+(\/\S*)?$/, "must be a host name, with a path if you like");
+const domains = (item: z.ZodString) => ({
+  allowed_domains: z.array(item).min(1).max(64).nullish(),
+  blocked_domains: z.array(item).min(1).max(64).nullish(),
+});
+
+const workerConfig = <Name extends WorkerTool>(name: Name) =>
+  z.strictObject({ name: z.literal(name), type: z.literal(name).optional(), ...Switches });
+
+const SourceRule = z
+  .enum(["all", "none"])
+  .or(z.strictObject({ only: z.array(z.string()).min(1) }))
+  .or(z.strictObject({ except: z.array(z.string()).min(1) }));
+
+const WebFetchConfig = z.strictObject({
+  name: z.literal("web_fetch"),
+  type: z.literal("web_fetch").optional(),
+  ...Switches,
+  ...domains(Host),
+  max_content_tokens: z.int().min(1).nullish(),
+  url_sources: z
+    .strictObject({
+      user_input: SourceRule.optional(),
+      client_tool_results: SourceRule.optional(),
+      server_tool_results: SourceRule.optional(),
+    })
+    .nullish(),
+});
+
+const WebSearchConfig = z.strictObject({
+  name: z.literal("web_search"),
+  type: z.literal("web_search").optional(),
+  ...Switches,
+  ...domains(Site),
+  user_location: z
+    .strictObject({
+      type: z.literal("approximate"),
+      city: z.string().max(255).nullish(),
+      country: z.string().max(2).nullish(),
+      region: z.string().max(255).nullish(),
+      timezone: z.string().max(255).nullish(),
+    })
+    .nullish(),
 });
 
 const ToolConfig = z
-  .strictObject({
-    name: BuiltinName,
-    type: BuiltinName.optional(),
-    enabled: z.boolean().optional(),
-    permission_policy: PermissionPolicy.nullish(),
-  })
+  .discriminatedUnion("name", [
+    workerConfig("bash"),
+    workerConfig("read"),
+    workerConfig("write"),
+    workerConfig("edit"),
+    workerConfig("glob"),
+    workerConfig("grep"),
+    WebFetchConfig,
+    WebSearchConfig,
+  ])
   .superRefine((config, context) => {
-    if (config.type !== undefined && config.type !== config.name) {
-      context.addIssue({ code: "custom", path: ["type"], message: "type must equal name" });
-    }
-    if ((config.name === "web_search" || config.name === "web_fetch") && config.enabled === true) {
+    if (
+      (config.name === "web_fetch" || config.name === "web_search") &&
+      config.allowed_domains &&
+      config.blocked_domains
+    ) {
       context.addIssue({
         code: "custom",
-        path: ["name"],
-        ...unsupported(
-          config.name,
-          `${config.name} is not supported by this server yet; leave it out or set enabled to false`,
-        ),
+        path: ["blocked_domains"],
+        message: "allowed_domains and blocked_domains exclude each other",
       });
     }
   });
 
-export const AgentToolset = z
+/**
+ * The built-in tools. Enabled and always allowed unless it says otherwise; a tool's own config wins over the default.
+ * An enabled web tool must be always_allow: it runs inside the provider's request, where nobody can be asked.
+ */
+const AgentToolset = z
   .strictObject({
     type: z.literal("agent_toolset_20260401"),
     default_config: ToolDefaults.nullish(),
     configs: z.array(ToolConfig).max(8).nullish(),
   })
   .superRefine((toolset, context) => {
-    const seen = new Set<string>();
-    for (const [index, config] of (toolset.configs ?? []).entries()) {
-      if (seen.has(config.name)) {
+    const configs = toolset.configs ?? [];
+    for (const [index, config] of configs.entries()) {
+      if (configs.findIndex((other) => other.name === config.name) !== index) {
         context.addIssue({
           code: "custom",
           path: ["configs", index, "name"],
           message: `${config.name} is configured twice`,
         });
       }
-      seen.add(config.name);
+    }
+    for (const name of WEB_TOOLS) {
+      const config = configs.find((candidate) => candidate.name === name);
+      const enabled = config?.enabled ?? toolset.default_config?.enabled ?? true;
+      const policy =
+        config?.permission_policy?.type ?? toolset.default_config?.permission_policy?.type ?? "always_allow";
+      if (enabled && policy !== "always_allow") {
+        context.addIssue({
+          code: "custom",
+          path: ["configs"],
+          ...unsupported(
+            name,
+            `${name} runs inside the model request, where no call can be held back: ${policy} is not possible. Disable ${name} (enabled: false) or give it always_allow`,
+          ),
+        });
+      }
     }
   })
   .openapi("AgentToolset");
 
+const MAX_PROPERTY_NAME = /^[A-Za-z0-9_.-]{1,64}$/;
+
 const InputSchema = z.looseObject({ type: z.literal("object") }).superRefine((schema, context) => {
-  for (const keyword of ["oneOf", "anyOf", "allOf", "$ref"]) {
+  for (const keyword of ["oneOf", "anyOf", "allOf"]) {
     if (keyword in schema) {
       context.addIssue({
         code: "custom",
@@ -88,62 +149,145 @@ const InputSchema = z.looseObject({ type: z.literal("object") }).superRefine((sc
       });
     }
   }
+  walkSchema(schema, [], (path, message) => context.addIssue({ code: "custom", path, message }));
 });
 
-export const CustomTool = z
+/** Property names and references at any depth. Written as a loop: an input schema may be nested as deep as the body allows. */
+function walkSchema(root: unknown, start: PropertyKey[], report: (path: PropertyKey[], message: string) => void): void {
+  const open: { value: unknown; path: PropertyKey[] }[] = [{ value: root, path: start }];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const { value, path } = next;
+    if (typeof value !== "object" || value === null) {
+      continue;
+    }
+    for (const [key, member] of Object.entries(value)) {
+      if (key === "$ref") {
+        report([...path, key], "$ref is not allowed in an input_schema");
+      }
+      if (key === "properties" && typeof member === "object" && member !== null) {
+        for (const name of Object.keys(member)) {
+          if (!MAX_PROPERTY_NAME.test(name)) {
+            report([...path, key, name], "property names must be 1 to 64 of A-Z a-z 0-9 _ . -");
+          }
+        }
+      }
+      open.push({ value: member, path: [...path, key] });
+    }
+  }
+}
+
+const CustomTool = z
   .strictObject({
     type: z.literal("custom"),
-    name: z.string().regex(/^[A-Za-z0-9_-]{1,128}$/, "name must be 1 to 128 of A-Z a-z 0-9 _ -"),
+    name: z.string().regex(/^[A-Za-z0-9_-]{1,128}$/, "must be 1 to 128 of A-Z a-z 0-9 _ -"),
     description: z.string().max(10_000),
     input_schema: InputSchema,
   })
   .openapi("CustomTool");
 
-const McpToolset = z
-  .looseObject({ type: z.literal("mcp_toolset") })
-  .refine(() => false, unsupported("MCP toolsets", "mcp_toolset is not supported by this server yet"));
+const McpToolConfig = z.strictObject({ name: z.string().min(1).max(128), ...Switches });
 
-export const Tool = z.discriminatedUnion("type", [AgentToolset, CustomTool, McpToolset]);
+/** The tools of one MCP server. They are always asked about unless the toolset says otherwise. */
+const McpToolset = z
+  .strictObject({
+    type: z.literal("mcp_toolset"),
+    mcp_server_name: z.string().min(1).max(255),
+    default_config: ToolDefaults.nullish(),
+    configs: z.array(McpToolConfig).max(256).nullish(),
+  })
+  .superRefine((toolset, context) => {
+    const names = (toolset.configs ?? []).map((config) => config.name);
+    for (const [index, name] of names.entries()) {
+      if (names.indexOf(name) !== index) {
+        context.addIssue({ code: "custom", path: ["configs", index, "name"], message: `${name} is configured twice` });
+      }
+    }
+  })
+  .openapi("McpToolset");
+
+const Tool = z.discriminatedUnion("type", [AgentToolset, CustomTool, McpToolset]);
+export type Tool = z.infer<typeof Tool>;
+
+const RESERVED = new Set<string>([...WORKER_TOOLS, ...WEB_TOOLS]);
 
 /** All tools of an agent: at most 256 over all toolsets, names unique, custom names apart from the built-in ones. */
 export const Tools = z
   .array(Tool)
-  .max(256)
+  .max(256, "an agent has at most 256 tools")
   .superRefine((tools, context) => {
+    const issue = (path: PropertyKey[], message: string) => context.addIssue({ code: "custom", path, message });
     const names = new Set<string>();
+    const servers = new Set<string>();
     let toolsets = 0;
+    let count = 0;
     for (const [index, tool] of tools.entries()) {
-      if (tool.type === "agent_toolset_20260401") {
-        toolsets += 1;
-        if (toolsets > 1) {
-          context.addIssue({ code: "custom", path: [index], message: "agent_toolset_20260401 may appear once" });
-        }
-      } else if (tool.type === "custom") {
-        const reserved =
-          (BuiltinName.options as readonly string[]).includes(tool.name) || tool.name.startsWith("mcp__");
-        if (reserved) {
-          context.addIssue({ code: "custom", path: [index, "name"], message: `${tool.name} is a reserved tool name` });
-        } else if (names.has(tool.name)) {
-          context.addIssue({ code: "custom", path: [index, "name"], message: `${tool.name} is defined twice` });
-        }
-        names.add(tool.name);
+      switch (tool.type) {
+        case "agent_toolset_20260401":
+          toolsets += 1;
+          count += RESERVED.size;
+          if (toolsets > 1) {
+            issue([index], "agent_toolset_20260401 may appear once");
+          }
+          break;
+        case "mcp_toolset":
+          count += Math.max(1, tool.configs?.length ?? 0);
+          if (servers.has(tool.mcp_server_name)) {
+            issue([index, "mcp_server_name"], `${tool.mcp_server_name} has two toolsets`);
+          }
+          servers.add(tool.mcp_server_name);
+          break;
+        case "custom":
+          count += 1;
+          if (RESERVED.has(tool.name) || tool.name.startsWith("mcp__")) {
+            issue([index, "name"], `${tool.name} is a reserved tool name`);
+          } else if (names.has(tool.name)) {
+            issue([index, "name"], `${tool.name} is defined twice`);
+          }
+          names.add(tool.name);
+          break;
       }
+    }
+    if (count > 256) {
+      issue([], `an agent has at most 256 tools over all toolsets; these are ${count}`);
     }
   });
 
-export type Tool = z.infer<typeof Tool>;
-export type PolicyType = "always_allow" | "always_ask";
-
-/** A tool of the API's response: every default resolved. */
+/** A tool of the API's responses: every default resolved. */
 export type ResolvedTool =
   | {
       readonly type: "agent_toolset_20260401";
-      readonly default_config: ResolvedDefaults;
-      readonly configs: readonly ({ readonly name: string } & ResolvedDefaults)[];
+      readonly default_config: ResolvedSwitches;
+      readonly configs: readonly ({ readonly name: string } & ResolvedSwitches)[];
+    }
+  | {
+      readonly type: "mcp_toolset";
+      readonly mcp_server_name: string;
+      readonly default_config: ResolvedSwitches;
+      readonly configs: readonly ({ readonly name: string } & ResolvedSwitches)[];
     }
   | z.infer<typeof CustomTool>;
 
-interface ResolvedDefaults {
+export interface ResolvedSwitches {
   readonly enabled: boolean;
   readonly permission_policy: { readonly type: PolicyType };
 }
+
+const ResolvedSwitchesSchema = { enabled: z.boolean(), permission_policy: PermissionPolicy };
+
+/** A tool as the API answers it. */
+export const AnsweredTool = z
+  .discriminatedUnion("type", [
+    z.object({
+      type: z.literal("agent_toolset_20260401"),
+      default_config: z.object(ResolvedSwitchesSchema),
+      configs: z.array(z.looseObject({ name: z.string(), ...ResolvedSwitchesSchema })),
+    }),
+    z.object({
+      type: z.literal("mcp_toolset"),
+      mcp_server_name: z.string(),
+      default_config: z.object(ResolvedSwitchesSchema),
+      configs: z.array(z.object({ name: z.string(), ...ResolvedSwitchesSchema })),
+    }),
+    CustomTool,
+  ])
+  .openapi("Tool");

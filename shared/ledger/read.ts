@@ -82,11 +82,23 @@ export interface EventPosition {
   readonly seq: number;
 }
 
-export interface EventPageParams {
+export interface EventFilters {
   readonly sessionId: string;
+  /** Null for the whole session. */
+  readonly threadId: string | null;
   readonly order: "asc" | "desc";
-  readonly after: EventPosition | null;
   readonly types: readonly string[] | null;
+  /** Compared with `processed_at`; a queued event has none and passes no bound. */
+  readonly createdAt: {
+    readonly gt?: Date | undefined;
+    readonly gte?: Date | undefined;
+    readonly lt?: Date | undefined;
+    readonly lte?: Date | undefined;
+  };
+}
+
+export interface EventPageParams extends EventFilters {
+  readonly after: EventPosition | null;
   readonly limit: number;
 }
 
@@ -101,7 +113,8 @@ export async function eventPage(database: Transaction, params: EventPageParams):
   const phases: ("processed" | "queued")[] = queuedFirst ? ["queued", "processed"] : ["processed", "queued"];
   const start = params.after === null ? 0 : phases.indexOf(params.after.processedAt === null ? "queued" : "processed");
   const found: LedgerEvent[] = [];
-  for (const phase of phases.slice(start)) {
+  const bounded = Object.values(params.createdAt).some((bound) => bound !== undefined);
+  for (const phase of phases.slice(start).filter((candidate) => !(bounded && candidate === "queued"))) {
     if (found.length < params.limit) {
       const after = phase === phases[start] ? params.after : null;
       found.push(...(await phasePage(database, { ...params, after, limit: params.limit - found.length }, phase)));
@@ -118,6 +131,18 @@ async function phasePage(
   const values: unknown[] = [params.sessionId, params.limit];
   const where = [`session_id = $1`, `processed_at is ${phase === "queued" ? "" : "not "}null`];
   const [comparison, direction] = params.order === "asc" ? [">", "asc"] : ["<", "desc"];
+  const bounds = { gt: ">", gte: ">=", lt: "<", lte: "<=" } as const;
+  for (const [name, operator] of Object.entries(bounds)) {
+    const bound = params.createdAt[name as keyof typeof bounds];
+    if (bound !== undefined) {
+      values.push(bound);
+      where.push(`processed_at ${operator} $${values.length}`);
+    }
+  }
+  if (params.threadId !== null) {
+    values.push(params.threadId);
+    where.push(`thread_id = $${values.length}`);
+  }
   if (params.types !== null) {
     values.push(params.types);
     where.push(`type = any($${values.length}::text[])`);

@@ -10,6 +10,11 @@ export interface Wake {
   readonly type: "wake";
 }
 
+/** The session is gone: streams of it end. */
+export interface Deleted {
+  readonly type: "deleted";
+}
+
 /** A piece of a response that is still being written. Never stored. */
 export interface Preview {
   readonly type: "preview";
@@ -32,7 +37,7 @@ export interface Preview {
       };
 }
 
-export type LiveMessage = Wake | Preview;
+export type LiveMessage = Wake | Deleted | Preview;
 
 /** A topic is a session id (`sesn_…`) for streams, or an environment id (`env_…`) for waiting workers. */
 export interface LiveChannel {

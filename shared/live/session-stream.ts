@@ -1,28 +1,55 @@
+import { SESSION_DELETED } from "../contract/events.ts";
+import { newId } from "../contract/ids.ts";
+import type { Transaction } from "../db/transaction.ts";
 import { type LedgerEvent, publicEvent } from "../ledger/event.ts";
 import { eventsAfter, ledgerHead, stampedAmong } from "../ledger/read.ts";
-import type { Product } from "../product.ts";
-import type { LiveMessage, LiveSubscription, Preview } from "./live-channel.ts";
+import type { Log } from "../ports/log.ts";
+import type { LedgerWatch } from "./ledger-watch.ts";
+import type { LiveChannel, LiveSubscription, Preview } from "./live-channel.ts";
 import { comment, frame, retryHint } from "./sse.ts";
 
 /**
  * One attached stream.
  *
- * It subscribes to the live channel first and reads the ledger's head second, so nothing committed after the attach is
- * missed. From then on a wake-up, or at the latest the periodic look, makes it read the ledger from where it stands: the
- * channel decides how soon an event is shown, the ledger alone decides what and in which order.
+ * attached → following → ended. It subscribes to the live channel first and reads the ledger's head second, so nothing
+ * committed after the attach is missed. From then on a wake-up, or at the latest the shared look at the ledger's head,
+ * makes it read on from where it stands: the channel decides how soon an event is shown, the ledger alone decides what
+ * is shown and in which order.
  *
  * Previews are shown between ledger events: never before the start of their span, never after their message.
+ *
+ * It reads the ledger only while the client takes what it is given, so a slow client costs a bounded buffer, and one
+ * that takes nothing for half a minute is cut off; it loses nothing, because Last-Event-ID brings it back.
  */
 
 /** Below every known proxy's idle limit (about 16 s, omnara-ai/omnara#421); the EventSource specification says 15 s. */
 const KEEP_ALIVE_MS = 10_000;
-/** How often the ledger is read when nothing woke the stream. */
-const LOOK_RUNNING_MS = 200;
-const LOOK_IDLE_MS = 2000;
-const PAGE = 500;
+/** How often the live channel is asked where it cannot tell by itself. */
+const POLL_RUNNING_MS = 200;
+const POLL_IDLE_MS = 2000;
+const ACCESS_MS = 1000;
+/** Events read at once. */
+const PAGE = 200;
+/** Bytes that wait for a client before reading stops. */
+const BUFFER_BYTES = 256 * 1024;
+/** Previews that wait for a client; more are dropped, the message itself comes in any case. */
+const MAX_PREVIEWS = 500;
+/** How long a client may take nothing. */
+const STALL_MS = 30_000;
+/** A client that was cut off, or outlived its stream, may come back at once. */
+const RETRY_MS = 500;
+
+export interface StreamServices {
+  readonly database: Transaction;
+  readonly live: LiveChannel;
+  readonly watch: LedgerWatch;
+  readonly log: Log;
+}
 
 export interface SessionStreamParams {
   readonly sessionId: string;
+  /** Only this thread's events; null for the session's. */
+  readonly threadId: string | null;
   /** Replay from after this ledger position; null shows only what comes after the attach. */
   readonly afterSeq: number | null;
   /** Which previews are wanted: `agent.message`, `agent.thinking`. */
@@ -31,93 +58,118 @@ export interface SessionStreamParams {
   readonly lifeMs: number | null;
   /** Asked every second; false ends the stream. */
   readonly stillAllowed: () => Promise<boolean>;
+  /** Called once, however the stream ends. */
+  readonly onEnd: () => void;
 }
 
-export function openSessionStream(
-  product: Pick<Product, "database" | "live" | "log">,
-  params: SessionStreamParams,
-): ReadableStream<Uint8Array> {
+export function openSessionStream(services: StreamServices, params: SessionStreamParams): ReadableStream<Uint8Array> {
   let stream: SessionStream | undefined;
   return new ReadableStream<Uint8Array>(
     {
       start(controller) {
-        stream = new SessionStream(product, params, controller);
+        stream = new SessionStream(services, params, controller);
         stream.run().catch((error: unknown) => {
-          product.log.warn("A stream broke; the client will connect again.", {
+          services.log.warn("A stream broke; the client will connect again.", {
             session_id: params.sessionId,
-            error: (error as Error).name,
+            error: error instanceof Error ? error.name : "unknown",
           });
           stream?.close();
         });
       },
-      pull: () => stream?.resume(),
+      pull: () => stream?.roomAgain(),
       cancel: () => stream?.close(),
     },
-    { highWaterMark: 256 },
+    new ByteLengthQueuingStrategy({ highWaterMark: BUFFER_BYTES }),
   );
 }
 
 class SessionStream {
-  readonly #product: Pick<Product, "database" | "live" | "log">;
+  readonly #services: StreamServices;
   readonly #params: SessionStreamParams;
   readonly #controller: ReadableStreamDefaultController<Uint8Array>;
   readonly #subscription: LiveSubscription;
   readonly #timers: NodeJS.Timeout[] = [];
-  readonly #inbox: LiveMessage[] = [];
-  /** Queued events that the client may have seen, or will be told of when they are stamped. */
+  readonly #previews: Preview[] = [];
+  /** Queued events whose stamp the client has not seen. */
   readonly #unstamped = new Set<number>();
   /** Events whose preview this client has been given from the start; the value is the next piece expected. */
   readonly #previewed = new Map<string, number>();
-  #wake: (() => void) | undefined;
+  #unwatch: (() => void) | undefined;
+  #proceed: (() => void) | undefined;
   #seq = 0;
-  #idle = true;
-  #look = false;
+  #look = true;
+  #deleted = false;
   #closed = false;
+  /** Since when the client has taken nothing; null while there is room. */
+  #stalledAt: number | null = null;
 
   constructor(
-    product: Pick<Product, "database" | "live" | "log">,
+    services: StreamServices,
     params: SessionStreamParams,
     controller: ReadableStreamDefaultController<Uint8Array>,
   ) {
-    this.#product = product;
+    this.#services = services;
     this.#params = params;
     this.#controller = controller;
-    this.#subscription = product.live.subscribe(params.sessionId, (message) => {
+    this.#subscription = services.live.subscribe(params.sessionId, (message) => {
       if (message.type === "wake") {
         this.#look = true;
+      } else if (message.type === "deleted") {
+        this.#deleted = true;
       } else if (this.#wants(message)) {
-        this.#inbox.push(message);
+        this.#previews.push(message);
       } else {
         return;
       }
-      this.resume();
+      this.#proceed?.();
     });
   }
 
   async run(): Promise<void> {
     this.#send(comment("ok"));
-    const head = await ledgerHead(this.#product.database, { sessionId: this.#params.sessionId });
-    this.#seq = this.#params.afterSeq ?? head.lastSeq;
-    for (const seq of head.queued.filter((queued) => queued <= this.#seq)) {
-      this.#unstamped.add(seq);
+    const { database, watch } = this.#services;
+    const { sessionId, afterSeq, lifeMs } = this.#params;
+    const head = await ledgerHead(database, { sessionId });
+    this.#seq = afterSeq ?? head.lastSeq;
+    for (const seq of head.queued) {
+      if (seq <= this.#seq) {
+        this.#unstamped.add(seq);
+      }
     }
-    this.#every(1000, () => void this.#checkAccess());
-    this.#every(KEEP_ALIVE_MS, () => this.#send(comment("keep-alive")));
-    if (this.#params.lifeMs !== null) {
-      this.#every(this.#params.lifeMs, () => {
-        this.#send(retryHint(0));
-        this.close();
-      });
+    if (this.#closed) {
+      return;
     }
-    this.#look = true;
+    this.#unwatch = watch.watch(sessionId, {
+      seq: () => this.#seq,
+      onGrown: () => {
+        this.#look = true;
+        this.#proceed?.();
+      },
+      onDeleted: () => {
+        this.#deleted = true;
+        this.#proceed?.();
+      },
+    });
+    this.#every(ACCESS_MS, () => void this.#checkAccess());
+    this.#every(KEEP_ALIVE_MS, () => this.#keepAlive());
+    if (lifeMs !== null) {
+      this.#every(lifeMs, () => this.#endWithHint());
+    }
     while (!this.#closed) {
-      await this.#drain();
-      await this.#nap();
+      await this.#showAll();
+      if (this.#deleted) {
+        const gone = { id: newId("sevt"), type: SESSION_DELETED, processed_at: new Date().toISOString() };
+        this.#send(frame(SESSION_DELETED, JSON.stringify(gone)));
+        this.close();
+      }
+      await this.#pause();
     }
   }
 
-  resume(): void {
-    this.#wake?.();
+  /** The client has taken what it was given. */
+  roomAgain(): void {
+    this.#stalledAt = null;
+    this.#proceed?.();
   }
 
   close(): void {
@@ -126,74 +178,78 @@ class SessionStream {
     }
     this.#closed = true;
     this.#subscription.close();
+    this.#unwatch?.();
     for (const timer of this.#timers) {
       clearInterval(timer);
     }
-    this.resume();
+    this.#proceed?.();
     try {
       this.#controller.close();
     } catch {
       // Cancelled by the client: closed already.
     }
+    this.#params.onEnd();
   }
 
   #wants(preview: Preview): boolean {
     const type = preview.event.type === "event_start" ? preview.event.event.type : "agent.message";
-    return this.#params.previews.has(type);
+    const own = this.#params.threadId === null || preview.threadId === this.#params.threadId;
+    return own && this.#params.previews.has(type) && this.#previews.length < MAX_PREVIEWS;
   }
 
-  /** Shows what is there: the ledger first, then the previews that the ledger has not overtaken. */
-  async #drain(): Promise<void> {
-    do {
-      if (this.#look) {
+  /** Shows what is there while there is room: the ledger first, then the previews that it has not overtaken. */
+  async #showAll(): Promise<void> {
+    while (!this.#closed && this.#hasRoom() && (this.#look || this.#previews.length > 0)) {
+      const preview = this.#look ? undefined : this.#previews.shift();
+      if (preview === undefined || preview.afterSeq > this.#seq) {
         this.#look = false;
         await this.#showLedger();
       }
-      const message = this.#inbox.shift();
-      if (message?.type === "preview") {
-        if (message.afterSeq > this.#seq) {
-          await this.#showLedger();
-        }
-        this.#showPreview(message);
+      if (preview !== undefined) {
+        this.#showPreview(preview);
       }
-    } while (!this.#closed && this.#hasRoom() && (this.#look || this.#inbox.length > 0));
+    }
   }
 
   async #showLedger(): Promise<void> {
-    const sessionId = this.#params.sessionId;
+    const { database } = this.#services;
+    const { sessionId } = this.#params;
     if (this.#unstamped.size > 0) {
-      for (const event of await stampedAmong(this.#product.database, { sessionId, seqs: [...this.#unstamped] })) {
+      for (const event of await stampedAmong(database, { sessionId, seqs: [...this.#unstamped] })) {
         this.#unstamped.delete(event.seq);
-        this.#send(frame(event.type, publicEvent(event)));
+        this.#sendEvent(event, undefined);
       }
     }
-    const events = await eventsAfter(this.#product.database, { sessionId, afterSeq: this.#seq, limit: PAGE });
+    const events = await eventsAfter(database, { sessionId, afterSeq: this.#seq, limit: PAGE });
     for (const event of events) {
-      this.#show(event);
+      this.#seq = event.seq;
+      if (event.processedAt === null) {
+        this.#unstamped.add(event.seq);
+      }
+      this.#previewed.delete(event.id);
+      this.#sendEvent(event, event.seq);
+      if (event.type === "session.status_running" || event.type === "session.status_idle") {
+        this.#subscription.pollEvery(event.type === "session.status_idle" ? POLL_IDLE_MS : POLL_RUNNING_MS);
+      }
     }
     this.#look ||= events.length === PAGE;
   }
 
-  #show(event: LedgerEvent): void {
-    this.#seq = event.seq;
-    if (event.processedAt === null) {
-      this.#unstamped.add(event.seq);
-    }
-    this.#previewed.delete(event.id);
-    this.#send(frame(event.type, publicEvent(event), event.seq));
-    if (event.type === "session.status_running" || event.type === "session.status_idle") {
-      this.#idle = event.type === "session.status_idle";
-      this.#subscription.pollEvery(this.#idle ? LOOK_IDLE_MS : LOOK_RUNNING_MS);
+  #sendEvent(event: LedgerEvent, id: number | undefined): void {
+    if (this.#params.threadId === null || event.threadId === this.#params.threadId) {
+      this.#send(frame(event.type, publicEvent(event), id));
     }
   }
 
-  /** A preview is shown from its first piece on, without a gap, or not at all; the message itself comes in any case. */
+  /**
+   * A preview is shown from its first piece on, without a gap, or not at all. A start is shown only while its span's
+   * start is the last thing that the ledger has: later it would follow its own message.
+   */
   #showPreview(preview: Preview): void {
     const { event } = preview;
     const id = event.type === "event_start" ? event.event.id : event.event_id;
-    // A start that comes late would follow its own message; the span's start must be shown and its message not yet.
-    const expected =
-      event.type === "event_start" && preview.afterSeq === this.#spanSeq(preview) ? 0 : this.#previewed.get(id);
+    const starts = event.type === "event_start" && this.#seq === preview.afterSeq;
+    const expected = starts ? 0 : this.#previewed.get(id);
     if (expected !== preview.piece) {
       this.#previewed.delete(id);
       return;
@@ -202,32 +258,39 @@ class SessionStream {
     this.#send(frame(event.type, JSON.stringify(event)));
   }
 
-  /** The position of the span that is open on this stream; a preview of an earlier one is too late. */
-  #spanSeq(preview: Preview): number {
-    return this.#seq <= preview.afterSeq ? preview.afterSeq : -1;
-  }
-
   #hasRoom(): boolean {
     return (this.#controller.desiredSize ?? 0) > 0;
   }
 
-  async #nap(): Promise<void> {
-    if (this.#closed || (this.#hasRoom() && (this.#look || this.#inbox.length > 0))) {
+  /** Waits for a reason to go on: a wake-up, a preview, room, or the end. */
+  async #pause(): Promise<void> {
+    const busy = this.#look || this.#previews.length > 0;
+    if (this.#closed || (busy && this.#hasRoom())) {
       return;
     }
-    let timer: NodeJS.Timeout | undefined;
     await new Promise<void>((resolve) => {
-      this.#wake = resolve;
-      timer = setTimeout(
-        () => {
-          this.#look = true;
-          resolve();
-        },
-        this.#idle ? LOOK_IDLE_MS : LOOK_RUNNING_MS,
-      );
+      this.#proceed = resolve;
     });
-    clearTimeout(timer);
-    this.#wake = undefined;
+    this.#proceed = undefined;
+  }
+
+  #keepAlive(): void {
+    if (this.#hasRoom()) {
+      this.#send(comment("keep-alive"));
+      return;
+    }
+    this.#stalledAt ??= performance.now();
+    if (performance.now() - this.#stalledAt >= STALL_MS) {
+      this.#services.log.info("A stream was cut off: its client took nothing for half a minute.", {
+        session_id: this.#params.sessionId,
+      });
+      this.close();
+    }
+  }
+
+  #endWithHint(): void {
+    this.#send(retryHint(RETRY_MS));
+    this.close();
   }
 
   async #checkAccess(): Promise<void> {

@@ -11,6 +11,8 @@ export interface SessionRow {
   readonly primaryThreadId: string;
   readonly agentName: string;
   readonly status: SessionStatus;
+  /** Why it stands idle; null while it runs, and before its first turn. */
+  readonly stopReason: string | null;
   readonly lastSeq: number;
   readonly lastHash: Buffer;
   readonly lastProcessedAt: Date;
@@ -32,6 +34,7 @@ interface Row {
   environment_id: string;
   primary_thread_id: string;
   status: SessionStatus;
+  stop_reason: string | null;
   last_seq: number;
   last_hash: Buffer;
   last_processed_at: Date;
@@ -65,7 +68,7 @@ export async function lockSession(
       ? ["id = (select session_id from turns where id = $1)", [params.turnId]]
       : ["id = $1 and ($2::text is null or workspace_id = $2)", [params.sessionId, params.workspaceId ?? null]];
   const { rows } = await transaction.query<Row>(
-    `select id, workspace_id, environment_id, primary_thread_id, status, last_seq, last_hash, last_processed_at,
+    `select id, workspace_id, environment_id, primary_thread_id, status, stop_reason, last_seq, last_hash, last_processed_at,
             input_tokens, output_tokens, cache_read_input_tokens, cache_creation_input_tokens, web_search_requests,
             web_fetch_requests, active_ms, running_since, archived_at, deleting_at, agent, runtime,
             greatest(date_trunc('milliseconds', clock_timestamp()), last_processed_at) as now
@@ -84,6 +87,7 @@ export async function lockSession(
     primaryThreadId: row.primary_thread_id,
     agentName: runtime.agentName,
     status: row.status,
+    stopReason: row.stop_reason,
     lastSeq: row.last_seq,
     lastHash: row.last_hash,
     lastProcessedAt: row.last_processed_at,

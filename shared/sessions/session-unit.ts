@@ -35,6 +35,7 @@ export class SessionUnit {
   #seq: number;
   #hash: Buffer;
   #status: SessionStatus;
+  #stopReason: string | null;
   #usage: ModelUsage;
   #activeMs: number;
   #runningSince: Date | null;
@@ -45,6 +46,7 @@ export class SessionUnit {
     this.#seq = session.lastSeq;
     this.#hash = session.lastHash;
     this.#status = session.status;
+    this.#stopReason = session.stopReason;
     this.#usage = session.usage;
     this.#activeMs = session.activeMs;
     this.#runningSince = session.runningSince;
@@ -104,6 +106,7 @@ export class SessionUnit {
       return;
     }
     this.#status = "running";
+    this.#stopReason = null;
     this.#runningSince ??= this.session.now;
     this.append({
       id: this.#statusId("session.status_running", cause),
@@ -125,6 +128,7 @@ export class SessionUnit {
    */
   idle(threadId: string, cause: string, reason: StopReason): void {
     this.#status = "idle";
+    this.#stopReason = reason.type;
     this.#stopClock();
     const stop = stopFields(reason);
     this.append({
@@ -164,6 +168,25 @@ export class SessionUnit {
     });
   }
 
+  /** The end: archived, or broken beyond repair. */
+  terminate(threadId: string, cause: string): void {
+    this.#status = "terminated";
+    this.#stopReason = null;
+    this.#stopClock();
+    this.append({
+      id: this.#statusId("session.thread_status_terminated", cause),
+      type: "session.thread_status_terminated",
+      threadId,
+      payload: splice({ session_thread_id: threadId, agent_name: this.session.agentName }),
+    });
+    this.append({
+      id: this.#statusId("session.status_terminated", cause),
+      type: "session.status_terminated",
+      threadId,
+      payload: "{}",
+    });
+  }
+
   #statusId(type: string, cause: string): string {
     return derivedId("sevt", this.session.id, type, cause);
   }
@@ -189,7 +212,7 @@ export class SessionUnit {
       `with session as (
          update sessions set status = $3, last_seq = $4, last_hash = $5, last_processed_at = $6, updated_at = $6,
            input_tokens = $7, output_tokens = $8, cache_read_input_tokens = $9, cache_creation_input_tokens = $10,
-           web_search_requests = $11, web_fetch_requests = $12, active_ms = $13, running_since = $14
+           web_search_requests = $11, web_fetch_requests = $12, active_ms = $13, running_since = $14, stop_reason = $23
          where id = $1 returning primary_thread_id
        ), thread as (
          update threads set status = $3, updated_at = $6 from session where threads.id = session.primary_thread_id
@@ -220,6 +243,7 @@ export class SessionUnit {
         events.map((event) => event.processedAt),
         events.map((event) => event.previousHash),
         events.map((event) => event.hash),
+        this.#stopReason,
       ],
     );
   }

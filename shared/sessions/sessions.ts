@@ -1,5 +1,5 @@
 import { getAgent } from "../agents/agents.ts";
-import type { AgentDefinition } from "../contract/agents.ts";
+import type { SessionAgent } from "../contract/agents.ts";
 import type { AcceptedEvent } from "../contract/client-events.ts";
 import { Conflict, NotFound } from "../contract/errors.ts";
 import { newId } from "../contract/ids.ts";
@@ -9,6 +9,7 @@ import { getEnvironment } from "../environments/environments.ts";
 import { genesisHash } from "../ledger/event.ts";
 import { resolveRuntime } from "../permissions/resolve-runtime.ts";
 import { type Admitted, admitEvents } from "./admission.ts";
+import { pinAgent, withOverrides } from "./pinned-agent.ts";
 import { sessionUsage } from "./session-unit.ts";
 
 /**
@@ -20,29 +21,23 @@ export async function createSession(
   params: { readonly workspaceId: string; readonly provider: string; readonly body: CreateSession },
 ): Promise<{ session: Session; admitted: Admitted | null }> {
   const { workspaceId, body } = params;
-  const reference =
-    typeof body.agent === "string" ? { id: body.agent } : (body.agent as { id: string; version?: number });
+  const reference = typeof body.agent === "string" ? { type: "agent" as const, id: body.agent } : body.agent;
   const agent = await getAgent(transaction, { workspaceId, agentId: reference.id, version: reference.version });
   if (agent.archived_at !== null) {
-    throw new Conflict(`Agent ${agent.id} is archived; no new session can use it.`);
+    throw new Conflict(`agent: ${agent.id} is archived; no new session can use it.`);
   }
   const environment = await getEnvironment(transaction, { workspaceId, environmentId: body.environment_id });
   if (environment.archived_at !== null) {
-    throw new Conflict(`Environment ${environment.id} is archived; no new session can use it.`, {
+    throw new Conflict(`environment_id: ${environment.id} is archived; no new session can use it.`, {
       details: { error_code: "environment_archived" },
     });
   }
-  const {
-    metadata: _metadata,
-    created_at: _created,
-    updated_at: _updated,
-    archived_at: _archived,
-    ...snapshot
-  } = agent;
+  const pinned =
+    reference.type === "agent_with_overrides" ? withOverrides(pinAgent(agent), reference) : pinAgent(agent);
   const id = newId("sesn");
   const threadId = newId("sthr");
   await transaction.query(
-    `with clock as (select date_trunc('milliseconds', now()) as instant),
+    `with clock as (select date_trunc('milliseconds', clock_timestamp()) as instant),
           session as (
             insert into sessions (id, workspace_id, environment_id, agent_id, agent_version, title, metadata, agent, runtime,
                                   status, primary_thread_id, last_hash, last_processed_at, created_at, updated_at)
@@ -58,8 +53,8 @@ export async function createSession(
       agent.version,
       body.title ?? null,
       JSON.stringify(body.metadata ?? {}),
-      JSON.stringify(snapshot),
-      JSON.stringify(resolveRuntime(agent as AgentDefinition, params.provider)),
+      JSON.stringify(pinned),
+      JSON.stringify(resolveRuntime(pinned, params.provider)),
       threadId,
       genesisHash(id),
     ],
@@ -69,7 +64,7 @@ export async function createSession(
   return { session: await getSession(transaction, { workspaceId, sessionId: id }), admitted };
 }
 
-interface Row {
+export interface SessionColumns {
   id: string;
   status: SessionStatus;
   title: string | null;
@@ -89,23 +84,33 @@ interface Row {
   archived_at: Date | null;
 }
 
-/** A session with its usage as of now. A foreign or deleted id is not found. */
-export async function getSession(
-  database: Transaction,
-  params: { readonly workspaceId: string; readonly sessionId: string },
-): Promise<Session> {
-  const { rows } = await database.query<Row>(
-    `select id, status, title, agent, environment_id, metadata, input_tokens, output_tokens, cache_read_input_tokens,
-            cache_creation_input_tokens, web_search_requests, web_fetch_requests, created_at, updated_at, archived_at,
-            active_ms + coalesce(round(extract(epoch from clock_timestamp() - running_since) * 1000), 0)::bigint as active_ms,
-            round(extract(epoch from coalesce(archived_at, clock_timestamp()) - created_at) * 1000)::bigint as duration_ms
-       from sessions where id = $1 and workspace_id = $2 and deleting_at is null`,
-    [params.sessionId, params.workspaceId],
-  );
-  const row = rows[0];
-  if (row === undefined) {
-    throw new NotFound(`There is no session ${params.sessionId}.`);
-  }
+/** What a session shows, its times as of now. */
+export const SESSION_COLUMNS = `id, status, title, agent, environment_id, metadata, input_tokens, output_tokens, cache_read_input_tokens,
+  cache_creation_input_tokens, web_search_requests, web_fetch_requests, created_at, updated_at, archived_at,
+  active_ms + coalesce(round(extract(epoch from clock_timestamp() - running_since) * 1000), 0)::bigint as active_ms,
+  round(extract(epoch from coalesce(archived_at, clock_timestamp()) - created_at) * 1000)::bigint as duration_ms`;
+
+export function toSession(row: SessionColumns): Session {
+  return {
+    id: row.id,
+    type: "session",
+    status: row.status,
+    title: row.title,
+    agent: JSON.parse(row.agent) as SessionAgent,
+    environment_id: row.environment_id,
+    metadata: JSON.parse(row.metadata) as Record<string, string>,
+    resources: [],
+    vault_ids: [],
+    budget: null,
+    ...usageAndStats(row),
+    outcome_evaluations: [],
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+    archived_at: row.archived_at?.toISOString() ?? null,
+  };
+}
+
+export function usageAndStats(row: SessionColumns): Pick<Session, "usage" | "stats"> {
   const usage = {
     inputTokens: row.input_tokens,
     outputTokens: row.output_tokens,
@@ -115,33 +120,40 @@ export async function getSession(
     webFetchRequests: row.web_fetch_requests,
   };
   return {
-    id: row.id,
-    type: "session",
-    status: row.status,
-    title: row.title,
-    agent: JSON.parse(row.agent) as Session["agent"],
-    environment_id: row.environment_id,
-    metadata: JSON.parse(row.metadata) as Record<string, string>,
-    resources: [],
-    vault_ids: [],
-    budget: null,
     usage: sessionUsage(usage, row.active_ms),
     stats: { active_seconds: row.active_ms / 1000, duration_seconds: row.duration_ms / 1000 },
-    outcome_evaluations: [],
-    created_at: row.created_at.toISOString(),
-    updated_at: row.updated_at.toISOString(),
-    archived_at: row.archived_at?.toISOString() ?? null,
   };
 }
 
-/** Whether the workspace has the session. */
-export async function sessionExists(
-  database: Transaction,
-  params: { readonly workspaceId: string; readonly sessionId: string },
-): Promise<boolean> {
+export interface SessionRef {
+  readonly workspaceId: string;
+  readonly sessionId: string;
+}
+
+/** A session with its usage as of now. A foreign or deleted id is not found. */
+export async function getSession(database: Transaction, ref: SessionRef): Promise<Session> {
+  const { rows } = await database.query<SessionColumns>(
+    `select ${SESSION_COLUMNS} from sessions where id = $1 and workspace_id = $2 and deleting_at is null`,
+    [ref.sessionId, ref.workspaceId],
+  );
+  const row = rows[0];
+  if (row === undefined) {
+    throw noSession(ref.sessionId);
+  }
+  return toSession(row);
+}
+
+/** Throws when the workspace has no such session. */
+export async function assertSession(database: Transaction, ref: SessionRef): Promise<void> {
   const { rowCount } = await database.query(
     "select 1 from sessions where id = $1 and workspace_id = $2 and deleting_at is null",
-    [params.sessionId, params.workspaceId],
+    [ref.sessionId, ref.workspaceId],
   );
-  return rowCount === 1;
+  if (rowCount !== 1) {
+    throw noSession(ref.sessionId);
+  }
+}
+
+export function noSession(sessionId: string): NotFound {
+  return new NotFound(`There is no session ${sessionId}.`);
 }

@@ -21,7 +21,7 @@ export function completeTurn(product: Product, ref: TurnRef): Promise<EndOutput>
     const round = await latestRound(transaction, turn.id);
     const routed = routeStop(round?.stopReason ?? null, round?.stopDetails ?? null, 0);
     const reason = routed.next === "end" ? routed.idle : ({ type: "end_turn" } as const);
-    return endTurn(transaction, unit, turn, { state: "completed", reason });
+    return endTurn(transaction, unit, turn, { state: "completed", reason, queued: "start_next" });
   });
 }
 
@@ -74,7 +74,11 @@ export function failTurn(product: Product, input: FailTurnInput): Promise<EndOut
         },
       }),
     });
-    return endTurn(transaction, unit, turn, { state: "exhausted", reason: { type: "retries_exhausted" } });
+    return endTurn(transaction, unit, turn, {
+      state: "exhausted",
+      reason: { type: "retries_exhausted" },
+      queued: "flush",
+    });
   });
 }
 

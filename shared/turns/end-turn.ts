@@ -11,6 +11,8 @@ import { setTurnState, type TurnRow } from "./turn-row.ts";
 interface Ending {
   readonly state: "completed" | "interrupted" | "exhausted";
   readonly reason: StopReason;
+  /** What becomes of input that waits: the first starts the next turn, or all of it is flushed. */
+  readonly queued: "start_next" | "flush";
 }
 
 /**
@@ -19,8 +21,8 @@ interface Ending {
  *
  * - completed: the next queued input starts at once; only without one does the session go idle.
  * - interrupted: exactly one idle `end_turn`, then the next queued input.
- * - exhausted: what was queued is flushed: stamped processed without a turn of its own, and kept in the transcript, so
- *   that the model sees it with the next request.
+ * - exhausted, and interrupted for good: what was queued is flushed: stamped processed without a turn of its own, and
+ *   kept in the transcript, so that the model sees it with the next request, if there is one.
  */
 export async function endTurn(
   transaction: Transaction,
@@ -31,8 +33,9 @@ export async function endTurn(
   await keepResults(transaction, unit, turn);
   await setTurnState(transaction, { turnId: turn.id, state: ending.state });
   await acknowledge(transaction, { turnId: turn.id, segment: turn.segment });
-  const queued = await queuedMessages(transaction, unit, turn.threadId, ending.state === "exhausted" ? 1000 : 1);
-  if (ending.state === "exhausted") {
+  const flush = ending.queued === "flush";
+  const queued = await queuedMessages(transaction, unit, turn.threadId, flush ? null : 1);
+  if (flush) {
     for (const message of queued) {
       unit.stamp(message.eventId);
       await appendEntry(transaction, unit.session, turn, { role: "user", content: message.content });
@@ -73,7 +76,7 @@ async function queuedMessages(
   transaction: Transaction,
   unit: SessionUnit,
   threadId: string,
-  limit: number,
+  limit: number | null,
 ): Promise<{ eventId: string; content: string }[]> {
   const { rows } = await transaction.query<{ id: string; payload: string }>(
     `select id, payload from events where session_id = $1 and thread_id = $2 and processed_at is null and type = 'user.message'

@@ -118,7 +118,11 @@ export async function completeRound(
       ),
     );
     outbox.push(
-      ...(await endTurn(transaction, unit, turn, { state: "exhausted", reason: { type: "retries_exhausted" } })),
+      ...(await endTurn(transaction, unit, turn, {
+        state: "exhausted",
+        reason: { type: "retries_exhausted" },
+        queued: "flush",
+      })),
     );
   }
   await unit.flush();
@@ -195,7 +199,11 @@ export async function failRound(
       outbox: [],
     };
   }
-  const outbox = await endTurn(transaction, unit, turn, { state: "exhausted", reason: { type: "retries_exhausted" } });
+  const outbox = await endTurn(transaction, unit, turn, {
+    state: "exhausted",
+    reason: { type: "retries_exhausted" },
+    queued: "flush",
+  });
   await unit.flush();
   return { next: "stop", outbox };
 }

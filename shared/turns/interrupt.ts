@@ -15,7 +15,12 @@ import type { TurnRow } from "./turn-row.ts";
  *
  * Completed results are kept, unpublished calls are dropped, open calls are closed as ambiguous, an open span is ended.
  */
-export async function interruptTurn(transaction: Transaction, unit: SessionUnit, turn: TurnRow): Promise<OutboxRow[]> {
+export async function interruptTurn(
+  transaction: Transaction,
+  unit: SessionUnit,
+  turn: TurnRow,
+  options: { readonly startNext: boolean } = { startNext: true },
+): Promise<OutboxRow[]> {
   const round = await latestRound(transaction, turn.id);
   if (round !== null && spanIsOpen(round.state, round.call.state, round.stopReason)) {
     const unanswered = round.state === "open";
@@ -39,7 +44,8 @@ export async function interruptTurn(transaction: Transaction, unit: SessionUnit,
     );
   }
   await closeOpenCalls(transaction, unit, turn, "The call was interrupted, and whether it took effect is unknown.");
-  return endTurn(transaction, unit, turn, { state: "interrupted", reason: { type: "end_turn" } });
+  const queued = options.startNext ? "start_next" : "flush";
+  return endTurn(transaction, unit, turn, { state: "interrupted", reason: { type: "end_turn" }, queued });
 }
 
 /** A failed call closed its span already; an answered round without calls did so with its answer. */

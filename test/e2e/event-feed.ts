@@ -1,5 +1,8 @@
 /** What a client sees on a stream, byte by byte: a reader of our own, so that no library hides a malformed frame. */
-import type { TestServer } from "../server.ts";
+/** What the drivers need of a server: requests under a good key. */
+export interface Requests {
+  request(target: string, init?: RequestInit & { readonly json?: unknown }): Promise<Response>;
+}
 
 /** An event of the contract. The fields are those that the tests look at. */
 export interface Event {
@@ -61,7 +64,7 @@ export class EventFeed {
   }
 
   static async open(
-    server: TestServer,
+    server: Requests,
     sessionId: string,
     options: { readonly query?: string; readonly lastEventId?: string } = {},
   ): Promise<EventFeed> {

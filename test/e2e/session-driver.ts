@@ -1,6 +1,5 @@
 /** A session as an application drives it: over HTTP, with its stream open from the first moment. */
-import type { TestServer } from "../server.ts";
-import { type Event, EventFeed } from "./event-feed.ts";
+import { type Event, EventFeed, type Requests } from "./event-feed.ts";
 
 export interface Answer {
   readonly status: number;
@@ -43,20 +42,27 @@ export const isIdle = (reason: string) => (event: Event) =>
   event.type === "session.status_idle" && event.stop_reason?.type === reason;
 export const isTurnEnd = isIdle("end_turn");
 
+type Server = Requests & { readonly environmentId: string };
+
 export class SessionDriver {
-  readonly server: TestServer;
+  readonly server: Server;
   readonly id: string;
   readonly feed: EventFeed;
 
-  private constructor(server: TestServer, id: string, feed: EventFeed) {
+  private constructor(server: Server, id: string, feed: EventFeed) {
     this.server = server;
     this.id = id;
     this.feed = feed;
   }
 
-  static async open(server: TestServer, options: { tools?: readonly object[]; deltas?: string } = {}) {
+  static async open(server: Server, options: { tools?: readonly object[]; deltas?: string } = {}) {
     const id = await createSession(server, options.tools);
     return new SessionDriver(server, id, await EventFeed.open(server, id, { query: options.deltas ?? "" }));
+  }
+
+  /** The same session after a restart, its stream from the first event on. */
+  static async resume(server: Server, id: string) {
+    return new SessionDriver(server, id, await EventFeed.open(server, id, { lastEventId: "0" }));
   }
 
   async post(...events: readonly object[]): Promise<Answer> {
@@ -99,14 +105,14 @@ export class SessionDriver {
   }
 }
 
-export async function createSession(server: TestServer, tools: readonly object[] = []): Promise<string> {
+export async function createSession(server: Server, tools: readonly object[] = []): Promise<string> {
   const agent = await created(await server.request("/v1/agents", { json: { name: "Tester", model: "test-1", tools } }));
   const session = { agent, environment_id: server.environmentId };
   return created(await server.request("/v1/sessions", { json: session }));
 }
 
 /** Every event in the list's own order, page by page. */
-export async function listEvents(server: TestServer, sessionId: string): Promise<Event[]> {
+export async function listEvents(server: Server, sessionId: string): Promise<Event[]> {
   const events: Event[] = [];
   let page = "";
   do {

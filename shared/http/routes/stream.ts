@@ -1,11 +1,16 @@
 import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
-import { InvalidRequest, NotFound } from "../../contract/errors.ts";
+import type { Context } from "hono";
+import { InvalidRequest } from "../../contract/errors.ts";
+import { AccessCheck } from "../../live/access-check.ts";
+import { LedgerWatch } from "../../live/ledger-watch.ts";
 import { openSessionStream } from "../../live/session-stream.ts";
+import { StreamLimits } from "../../live/stream-limits.ts";
 import type { Product } from "../../product.ts";
-import { sessionExists } from "../../sessions/sessions.ts";
-import { findPrincipal } from "../../workspaces/keys.ts";
-import { ERRORS } from "../answers.ts";
+import { assertSession } from "../../sessions/sessions.ts";
+import { getThread } from "../../sessions/threads.ts";
+import { ERRORS, error } from "../answers.ts";
 import { assertOwnSession, type Env, requires } from "../auth.ts";
+import { repeated } from "../paging.ts";
 import { router } from "../router.ts";
 
 export interface StreamOptions {
@@ -13,13 +18,61 @@ export interface StreamOptions {
   readonly streamLifeMs: number | null;
 }
 
-const Deltas = z
-  .union([z.string(), z.array(z.string()).max(100)])
-  .transform((values) => (typeof values === "string" ? [values] : values))
-  .pipe(z.array(z.enum(["agent.message", "agent.thinking"])));
+const StreamQuery = z.object({
+  "event_deltas[]": repeated(z.enum(["agent.message", "agent.thinking"]))
+    .optional()
+    .openapi({
+      type: "array",
+      items: { type: "string", enum: ["agent.message", "agent.thinking"] },
+      description: "Which events to preview while they are being written.",
+    }),
+  after: z.coerce.number().int().min(0).optional().openapi({ description: "A ledger position, as Last-Event-ID." }),
+});
+
+const RESPONSES = {
+  200: { description: "The stream.", content: { "text/event-stream": { schema: z.string() } } },
+  ...ERRORS,
+  429: error("Too many streams are open with this key or of this session."),
+} as const;
 
 export function streamRoutes(product: Product, options: StreamOptions): OpenAPIHono<Env> {
   const app = router();
+  const watch = new LedgerWatch(product.database);
+  const access = new AccessCheck(product.database);
+  const limits = new StreamLimits();
+
+  const open = (
+    context: Context<Env>,
+    asked: {
+      readonly sessionId: string;
+      readonly threadId: string | null;
+      readonly query: z.infer<typeof StreamQuery>;
+    },
+  ): never => {
+    const principal = context.get("principal");
+    const secret = context.get("secret");
+    const afterSeq = lastEventId(context.req.header("last-event-id")) ?? asked.query.after ?? null;
+    const release = limits.take(principal.kind === "work" ? principal.workId : principal.keyId, asked.sessionId);
+    const stream = openSessionStream(
+      { database: product.database, live: product.live, watch, log: product.log },
+      {
+        sessionId: asked.sessionId,
+        threadId: asked.threadId,
+        afterSeq,
+        previews: new Set(asked.query["event_deltas[]"] ?? []),
+        lifeMs: options.streamLifeMs,
+        stillAllowed: () => access.stillAllowed(secret),
+        onEnd: release,
+      },
+    );
+    return new Response(stream, {
+      headers: {
+        "content-type": "text/event-stream; charset=utf-8",
+        "cache-control": "no-cache, no-transform",
+        "x-accel-buffering": "no",
+      },
+    }) as never;
+  };
 
   app.openapi(
     createRoute({
@@ -28,51 +81,35 @@ export function streamRoutes(product: Product, options: StreamOptions): OpenAPIH
       tags: ["Events"],
       summary: "Stream events",
       description:
-        "Server-sent events from now on, or from after `Last-Event-ID` (or `after`). Every frame has an event name; `id:` is the ledger position. event_deltas[] asks for previews of text under way.",
+        "Server-sent events from now on, or from after `Last-Event-ID` (or `after`). Every frame has an event name; `id:` is the ledger position. An event whose processed_at was stamped later comes again under the same id, without `id:`. A comment comes at least every 15 s. Ends with a `retry:` hint, or with session.deleted.",
       middleware: [requires(product.database, "api_key", "work")],
-      request: {
-        params: z.object({ session_id: z.string() }),
-        query: z.object({
-          "event_deltas[]": Deltas.optional().openapi({
-            type: "array",
-            items: { type: "string", enum: ["agent.message", "agent.thinking"] },
-          }),
-          after: z.coerce
-            .number()
-            .int()
-            .min(0)
-            .optional()
-            .openapi({ description: "A ledger position, as Last-Event-ID." }),
-        }),
-      },
-      responses: {
-        200: { description: "The stream.", content: { "text/event-stream": { schema: z.string() } } },
-        ...ERRORS,
-      },
+      request: { params: z.object({ session_id: z.string() }), query: StreamQuery },
+      responses: RESPONSES,
     }),
     async (context) => {
       const principal = context.get("principal");
       const sessionId = context.req.valid("param").session_id;
       assertOwnSession(principal, sessionId);
-      if (!(await sessionExists(product.database, { workspaceId: principal.workspaceId, sessionId }))) {
-        throw new NotFound(`There is no session ${sessionId}.`);
-      }
-      const query = context.req.valid("query");
-      const secret = context.get("secret");
-      const stream = openSessionStream(product, {
-        sessionId,
-        afterSeq: lastEventId(context.req.header("last-event-id")) ?? query.after ?? null,
-        previews: new Set(query["event_deltas[]"] ?? []),
-        lifeMs: options.streamLifeMs,
-        stillAllowed: async () => (await findPrincipal(product.database, secret)) !== null,
-      });
-      return new Response(stream, {
-        headers: {
-          "content-type": "text/event-stream; charset=utf-8",
-          "cache-control": "no-cache, no-transform",
-          "x-accel-buffering": "no",
-        },
-      }) as never;
+      await assertSession(product.database, { workspaceId: principal.workspaceId, sessionId });
+      return open(context, { sessionId, threadId: null, query: context.req.valid("query") });
+    },
+  );
+
+  app.openapi(
+    createRoute({
+      method: "get",
+      path: "/v1/sessions/{session_id}/threads/{thread_id}/stream",
+      tags: ["Threads"],
+      summary: "Stream a thread's events",
+      description: "As the session's stream, of this thread only.",
+      middleware: [requires(product.database, "api_key")],
+      request: { params: z.object({ session_id: z.string(), thread_id: z.string() }), query: StreamQuery },
+      responses: RESPONSES,
+    }),
+    async (context) => {
+      const { session_id: sessionId, thread_id: threadId } = context.req.valid("param");
+      await getThread(product.database, { workspaceId: context.get("principal").workspaceId, sessionId, threadId });
+      return open(context, { sessionId, threadId, query: context.req.valid("query") });
     },
   );
   return app;

@@ -14,7 +14,7 @@ import {
   sessionOfWork,
   stopWork,
 } from "../../work/work-items.ts";
-import { ERRORS, json } from "../answers.ts";
+import { answer, ERRORS, json } from "../answers.ts";
 import { type Env, requires } from "../auth.ts";
 import { router } from "../router.ts";
 
@@ -62,7 +62,7 @@ export function workRoutes(product: Product): OpenAPIHono<Env> {
         blockMs: query.block_ms,
         signal: context.req.raw.signal,
       });
-      return context.json(work, 200);
+      return answer(work);
     },
   );
 
@@ -80,7 +80,7 @@ export function workRoutes(product: Product): OpenAPIHono<Env> {
       const principal = context.get("principal");
       const ref = workRef(principal.workspaceId, context.req.valid("param"));
       assertOwnWork(principal, ref);
-      return context.json(await acknowledgeWork(product.database, ref), 200);
+      return answer(await acknowledgeWork(product.database, ref));
     },
   );
 
@@ -108,13 +108,12 @@ export function workRoutes(product: Product): OpenAPIHono<Env> {
       assertOwnWork(principal, ref);
       const query = context.req.valid("query");
       const holder = principal.kind === "work" ? principal.digest : null;
-      return context.json(
+      return answer(
         await heartbeat(product.database, ref, {
           expected: query.expected_last_heartbeat,
           ttlSeconds: query.desired_ttl_seconds,
           holder,
         }),
-        200,
       );
     },
   );
@@ -154,7 +153,7 @@ export function workRoutes(product: Product): OpenAPIHono<Env> {
       if (queued || work.state === "queued") {
         void product.live.publish(ref.environmentId, { type: "wake" });
       }
-      return context.json(work, 200);
+      return context.json(work);
     },
   );
   return app;

@@ -1,0 +1,18 @@
+/** What `cdk synth` and `cdk deploy` run, from cdk.json. */
+import path from "node:path";
+import { App } from "aws-cdk-lib";
+import { buildBundles } from "./bundles.ts";
+import { mango } from "./mango.ts";
+import { SettingsError } from "./settings.ts";
+
+const bundles = path.resolve(import.meta.dirname, "../dist");
+const app = new App();
+try {
+  await buildBundles(bundles);
+  mango(app, { bundles });
+  app.synth();
+} catch (error) {
+  if (!(error instanceof SettingsError)) throw error;
+  console.error(error.message);
+  process.exitCode = 1;
+}

@@ -1,0 +1,137 @@
+import { Duration } from "aws-cdk-lib";
+import { Construct } from "constructs";
+import type { FunctionName } from "./bundles.ts";
+import type { DataStack } from "./data-stack.ts";
+import { APPLICATION_ROLE, DATABASE_NAME } from "./database.ts";
+import { Handler } from "./handler.ts";
+import { grant, type Right } from "./rights.ts";
+import type { Settings } from "./settings.ts";
+
+interface FunctionPlan {
+  readonly bundle: FunctionName;
+  readonly description: string;
+  /** A state's function ends with its state: see TimeoutSeconds in `turn.asl.json`. */
+  readonly seconds: number;
+  /** Lambda gives processor time by memory; a full core is at 1,769. */
+  readonly memory?: number;
+  readonly rights: readonly Right[];
+}
+
+const state = (
+  bundle: FunctionName,
+  seconds: number,
+  rights: readonly Right[],
+  fields: { readonly memory?: number } = {},
+): FunctionPlan => ({ bundle, description: `A state of the turn: ${bundle}`, seconds, rights, ...fields });
+
+/** The task states of `turn.asl.json`: `${<State>Function}` is replaced by the function's ARN. */
+export const STATE_FUNCTIONS = {
+  CallModel: state("call-model", 900, ["database", "publish", "orchestrate", "model-key"], { memory: 1024 }),
+  GateTools: state("gate-tools", 120, ["database", "publish"]),
+  RunTool: state("run-tool", 900, ["database", "publish"]),
+  AwaitActions: state("await-actions", 60, ["database", "orchestrate"]),
+  Hibernate: state("hibernate", 60, ["database"]),
+  Backoff: state("backoff", 60, ["database", "orchestrate"]),
+  HandOver: state("hand-over", 60, ["database", "orchestrate"]),
+  CompleteTurn: state("complete-turn", 60, ["database", "publish", "orchestrate"]),
+  FailTurn: state("fail-turn", 60, ["database", "publish", "orchestrate"]),
+} as const satisfies Record<string, FunctionPlan>;
+
+export type StateName = keyof typeof STATE_FUNCTIONS;
+
+/** What answers HTTP, and what looks after the outbox. */
+const OTHER_FUNCTIONS = {
+  Api: {
+    bundle: "api",
+    description: "The API, except streams and the worker's routes",
+    seconds: 29,
+    memory: 1024,
+    rights: ["database", "publish", "orchestrate"],
+  },
+  // The same code with a concurrency of its own: waiting workers must not keep clients out.
+  Work: {
+    bundle: "api",
+    description: "The API's routes for workers",
+    seconds: 29,
+    memory: 512,
+    rights: ["database", "publish", "follow", "orchestrate"],
+  },
+  Stream: {
+    bundle: "stream",
+    description: "Streams of events",
+    seconds: 900,
+    memory: 512,
+    rights: ["database", "follow"],
+  },
+  Relay: {
+    bundle: "relay",
+    description: "Delivers what the outbox still holds",
+    seconds: 60,
+    rights: ["database", "orchestrate"],
+  },
+} as const satisfies Record<string, FunctionPlan>;
+
+export interface FunctionsProps {
+  readonly bundles: string;
+  readonly data: DataStack;
+  readonly settings: Settings;
+  readonly stateMachineArn: string;
+}
+
+/** Every function of the product, with its variables and rights. */
+export class Functions extends Construct {
+  readonly states: Readonly<Record<StateName, Handler>>;
+  readonly api: Handler;
+  readonly work: Handler;
+  readonly stream: Handler;
+  readonly relay: Handler;
+
+  constructor(scope: Construct, id: string, props: FunctionsProps) {
+    super(scope, id);
+    const { settings } = props;
+    this.states = Object.fromEntries(
+      Object.entries(STATE_FUNCTIONS).map(([name, plan]) => [name, this.#make(name, plan, props)]),
+    ) as Record<StateName, Handler>;
+    const { Api, Work, Stream, Relay } = OTHER_FUNCTIONS;
+    this.api = this.#make("Api", Api, props, settings.apiConcurrency);
+    this.work = this.#make("Work", Work, props, settings.workConcurrency);
+    this.stream = this.#make("Stream", Stream, props, settings.streamConcurrency);
+    this.relay = this.#make("Relay", Relay, props, 1);
+  }
+
+  /** All of them. */
+  get handlers(): readonly Handler[] {
+    return [...Object.values(this.states), this.api, this.work, this.stream, this.relay];
+  }
+
+  #make(name: string, plan: FunctionPlan, props: FunctionsProps, reservedConcurrency?: number): Handler {
+    const { data, settings, stateMachineArn } = props;
+    const handler = new Handler(this, name, {
+      bundles: props.bundles,
+      bundle: plan.bundle,
+      description: plan.description,
+      vpc: data.network.vpc,
+      securityGroup: data.network.functions,
+      timeout: Duration.seconds(plan.seconds),
+      memorySize: plan.memory ?? 512,
+      environment: {
+        MANGO_DATABASE_HOST: data.database.proxy.endpoint,
+        MANGO_DATABASE_NAME: DATABASE_NAME,
+        MANGO_DATABASE_USER: APPLICATION_ROLE,
+        MANGO_LIVE_TABLE: data.live.table.tableName,
+        MANGO_STATE_MACHINE_ARN: stateMachineArn,
+        ...(plan.rights.includes("model-key") && {
+          MANGO_MODEL_BASE_URL: settings.modelBaseUrl,
+          MANGO_MODEL_AUTH: settings.modelAuth,
+          MANGO_MODEL_SECRET_ARN: data.modelSecret.secretArn,
+        }),
+        ...(plan.bundle === "stream" && { MANGO_STREAM_LIFE_SECONDS: String(settings.streamLifeSeconds) }),
+      },
+      ...(reservedConcurrency !== undefined && { reservedConcurrency }),
+    });
+    for (const right of plan.rights) {
+      grant(handler, right, props);
+    }
+    return handler;
+  }
+}

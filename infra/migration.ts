@@ -1,0 +1,68 @@
+import path from "node:path";
+import { type CfnElement, CustomResource, Duration, FileSystem, RemovalPolicy, Stack } from "aws-cdk-lib";
+import * as logs from "aws-cdk-lib/aws-logs";
+import { Provider } from "aws-cdk-lib/custom-resources";
+import { Construct } from "constructs";
+import { accept, managedPolicy } from "./accepted-findings.ts";
+import type { DataStack } from "./data-stack.ts";
+import { APPLICATION_ROLE, DATABASE_NAME } from "./database.ts";
+import { Handler } from "./handler.ts";
+import { grant } from "./rights.ts";
+
+export interface MigrationProps {
+  readonly bundles: string;
+  readonly data: DataStack;
+  readonly stateMachineArn: string;
+}
+
+/** Brings the schema to the newest state once for each release that changes it; every function waits for it. */
+export class Migration extends Construct {
+  readonly resource: CustomResource;
+
+  constructor(scope: Construct, id: string, props: MigrationProps) {
+    super(scope, id);
+    const { bundles, data } = props;
+    const migrator = new Handler(this, "Migrate", {
+      bundles,
+      bundle: "migrate",
+      description: "Changes the schema",
+      vpc: data.network.vpc,
+      securityGroup: data.network.migrator,
+      timeout: Duration.minutes(14),
+      memorySize: 512,
+      environment: {
+        // The writer itself: the migrations' lock and DDL would pin the proxy.
+        MANGO_DATABASE_HOST: data.database.cluster.clusterEndpoint.hostname,
+        MANGO_DATABASE_NAME: DATABASE_NAME,
+        MANGO_DATABASE_USER: APPLICATION_ROLE,
+        MANGO_DATABASE_SECRET_ARN: data.database.ownerSecret.secretArn,
+        // RDS's own authority, which Lambda keeps in this file and Node does not know.
+        NODE_EXTRA_CA_CERTS: "/var/runtime/ca-cert.pem",
+      },
+    });
+    grant(migrator, "owner-secret", props);
+    const provider = new Provider(this, "Provider", {
+      onEventHandler: migrator.function,
+      logGroup: new logs.LogGroup(this, "ProviderLog", {
+        retention: logs.RetentionDays.ONE_MONTH,
+        removalPolicy: RemovalPolicy.DESTROY,
+      }),
+    });
+    this.resource = new CustomResource(this, "Schema", {
+      serviceToken: provider.serviceToken,
+      // A release that changes the migrator or a migration runs it again.
+      properties: { release: FileSystem.fingerprint(path.join(bundles, "migrate")) },
+    });
+    const invoked = Stack.of(this).getLogicalId(migrator.function.node.defaultChild as CfnElement);
+    accept(
+      provider,
+      `AwsSolutions-IAM4[${managedPolicy("AWSLambdaBasicExecutionRole")}]`,
+      "The CDK's own function, which runs during deployments only.",
+    );
+    accept(
+      provider,
+      `AwsSolutions-IAM5[Resource::<${invoked}.Arn>:*]`,
+      "The CDK's own function: it may invoke any version of the migrator.",
+    );
+  }
+}

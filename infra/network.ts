@@ -1,0 +1,60 @@
+import * as ec2 from "aws-cdk-lib/aws-ec2";
+import * as logs from "aws-cdk-lib/aws-logs";
+import { Construct } from "constructs";
+
+export interface NetworkProps {
+  readonly natGateways: number;
+}
+
+/** Two zones: a public pair for the way out, a private pair for the functions, an isolated pair for the database. */
+export class Network extends Construct {
+  readonly vpc: ec2.IVpc;
+  /** Of the functions: nothing comes in, HTTPS and the database go out. */
+  readonly functions: ec2.SecurityGroup;
+  /** Of the migrator, the only one that reaches the cluster itself. */
+  readonly migrator: ec2.SecurityGroup;
+  readonly proxy: ec2.SecurityGroup;
+  readonly cluster: ec2.SecurityGroup;
+
+  constructor(scope: Construct, id: string, props: NetworkProps) {
+    super(scope, id);
+    // The cast: the CDK's own types disagree under exactOptionalPropertyTypes.
+    this.vpc = new ec2.Vpc(this, "Vpc", {
+      maxAzs: 2,
+      natGateways: props.natGateways,
+      subnetConfiguration: [
+        { name: "public", subnetType: ec2.SubnetType.PUBLIC, mapPublicIpOnLaunch: false, cidrMask: 24 },
+        { name: "functions", subnetType: ec2.SubnetType.PRIVATE_WITH_EGRESS, cidrMask: 20 },
+        { name: "database", subnetType: ec2.SubnetType.PRIVATE_ISOLATED, cidrMask: 24 },
+      ],
+      // Free, and what goes through them does not pay the NAT.
+      gatewayEndpoints: {
+        S3: { service: ec2.GatewayVpcEndpointAwsService.S3 },
+        DynamoDB: { service: ec2.GatewayVpcEndpointAwsService.DYNAMODB },
+      },
+    }) as ec2.IVpc;
+    this.vpc.addFlowLog("Rejected", {
+      trafficType: ec2.FlowLogTrafficType.REJECT,
+      destination: ec2.FlowLogDestination.toCloudWatchLogs(
+        new logs.LogGroup(this, "FlowLog", { retention: logs.RetentionDays.ONE_MONTH }),
+      ),
+    });
+
+    this.functions = this.#group("Functions", "Functions of the product");
+    this.migrator = this.#group("Migrator", "The function that changes the schema");
+    this.proxy = this.#group("Proxy", "RDS Proxy");
+    this.cluster = this.#group("Cluster", "The Aurora cluster");
+
+    const postgres = ec2.Port.tcp(5432);
+    for (const group of [this.functions, this.migrator]) {
+      group.addEgressRule(ec2.Peer.anyIpv4(), ec2.Port.HTTPS, "AWS and the model");
+    }
+    this.functions.connections.allowTo(this.proxy, postgres, "Functions to the proxy");
+    this.proxy.connections.allowTo(this.cluster, postgres, "The proxy to the database");
+    this.migrator.connections.allowTo(this.cluster, postgres, "The migrator to the database");
+  }
+
+  #group(id: string, description: string): ec2.SecurityGroup {
+    return new ec2.SecurityGroup(this, id, { vpc: this.vpc, description, allowAllOutbound: false });
+  }
+}

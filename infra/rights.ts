@@ -1,0 +1,61 @@
+import { Stack } from "aws-cdk-lib";
+import { PolicyStatement } from "aws-cdk-lib/aws-iam";
+import type { DataStack } from "./data-stack.ts";
+import { APPLICATION_ROLE } from "./database.ts";
+import type { Handler } from "./handler.ts";
+
+/**
+ * What a function may do beyond running. Each right is the least that its name says; which function has which is in
+ * `functions.ts`, and a test compares both with a table.
+ *
+ * Statements on the function's role alone, not CDK's grants: those also write the role into the key's policy, and the
+ * key lives in the stack that this one depends on.
+ */
+export type Right = "database" | "publish" | "follow" | "orchestrate" | "model-key" | "owner-secret";
+
+export interface RightsContext {
+  readonly data: DataStack;
+  readonly stateMachineArn: string;
+}
+
+export function grant(handler: Handler, right: Right, context: RightsContext): void {
+  const { data, stateMachineArn } = context;
+  const statement = (actions: string[], resource: string) =>
+    handler.role.addToPolicy(new PolicyStatement({ actions, resources: [resource] }));
+  switch (right) {
+    case "database":
+      data.database.proxy.grantConnect(handler.role, APPLICATION_ROLE);
+      return;
+    case "publish":
+      statement(["dynamodb:PutItem"], data.live.table.tableArn);
+      useKey(handler, "dynamodb", ["kms:Decrypt", "kms:GenerateDataKey"], data);
+      return;
+    case "follow":
+      statement(["dynamodb:Query"], data.live.table.tableArn);
+      useKey(handler, "dynamodb", ["kms:Decrypt", "kms:GenerateDataKey"], data);
+      return;
+    case "orchestrate":
+      statement(["states:StartExecution", "states:SendTaskSuccess"], stateMachineArn);
+      return;
+    case "model-key":
+      statement(["secretsmanager:GetSecretValue"], data.modelSecret.secretArn);
+      useKey(handler, "secretsmanager", ["kms:Decrypt"], data);
+      return;
+    case "owner-secret":
+      statement(["secretsmanager:GetSecretValue"], data.database.ownerSecret.secretArn);
+      useKey(handler, "secretsmanager", ["kms:Decrypt"], data);
+      return;
+  }
+}
+
+/** The key opens nothing by itself: only through the service that keeps the data. */
+function useKey(handler: Handler, service: string, actions: string[], data: DataStack): void {
+  const { region, urlSuffix } = Stack.of(handler);
+  handler.role.addToPolicy(
+    new PolicyStatement({
+      actions,
+      resources: [data.key.keyArn],
+      conditions: { StringEquals: { "kms:ViaService": `${service}.${region}.${urlSuffix}` } },
+    }),
+  );
+}

@@ -1,0 +1,71 @@
+import { z } from "zod";
+
+/**
+ * What an operator may choose at deployment: `npx cdk deploy --all -c stage=prod -c minCapacity=1`, or `context` in
+ * cdk.json. On the command line every value is text, so numbers and booleans are read from text too.
+ */
+
+const flag = z.union([z.boolean(), z.enum(["true", "false"]).transform((text) => text === "true")]);
+const capacity = z.coerce.number().multipleOf(0.5).max(256);
+const concurrency = z.coerce.number().int().min(1);
+
+export const Settings = z.strictObject({
+  /** Names the stacks, so that several deployments fit into one account. */
+  stage: z
+    .string()
+    .regex(/^[a-z][a-z0-9-]{0,15}$/, "must be at most 16 lower-case letters, digits and hyphens")
+    .default("dev"),
+  /** Aurora capacity units. RDS Proxy keeps connections, so that the database never pauses: 0 is refused. */
+  minCapacity: capacity.min(0.5).default(0.5),
+  maxCapacity: capacity.min(1).default(8),
+  /** The functions reach the model and AWS through them: without one nothing works. */
+  natGateways: z.coerce.number().int().min(1).max(3).default(1),
+  /** Keeps the database, the files and the key when the stacks are deleted, and refuses to delete the database. */
+  retainData: flag.default(true),
+  /** A Messages endpoint, without `/v1/messages`. Its key goes into the secret that the stack makes. */
+  modelBaseUrl: z
+    .url({ protocol: /^https$/, error: "must be a URL that starts with https://" })
+    .refine((url) => !URL.canParse(url) || new URL(url).port === "", "must use port 443: no other is let out")
+    .default("https://api.anthropic.com"),
+  modelAuth: z.enum(["x-api-key", "authorization-bearer"]).default("x-api-key"),
+  /** How long a stream lives; its client then connects again and misses nothing. */
+  streamLifeSeconds: z.coerce.number().int().min(10).max(870).default(300),
+  /** How many streams may be open at once: each keeps a Lambda. */
+  streamConcurrency: concurrency.default(200),
+  apiConcurrency: concurrency.default(100),
+  /** Workers that wait for work keep a Lambda each, up to 20 s. */
+  workConcurrency: concurrency.default(100),
+  /** Gets a mail for each alarm. */
+  alarmEmail: z.email().optional(),
+});
+
+export type Settings = z.output<typeof Settings>;
+
+/** The context does not describe a deployment. The message names each value that has to change. */
+export class SettingsError extends Error {
+  override readonly name = "SettingsError";
+}
+
+/**
+ * Reads the settings from the context. The CDK keeps its own entries there too, all of which have a colon or a slash in
+ * their names; what has neither is meant for us, and refused when it is no setting.
+ *
+ * @throws SettingsError
+ */
+export function readSettings(context: Readonly<Record<string, unknown>>): Settings {
+  const ours = Object.entries(context).filter(([name]) => !/[:/]/.test(name));
+  const read = Settings.safeParse(Object.fromEntries(ours));
+  if (!read.success) {
+    const problems = read.error.issues.map((issue) => {
+      if (issue.code === "unrecognized_keys") {
+        return `${issue.keys.join(", ")}: no such setting; there are ${Object.keys(Settings.shape).join(", ")}`;
+      }
+      return `${issue.path.join(".")}: ${issue.message}`;
+    });
+    throw new SettingsError(`The context (-c name=value, or cdk.json) is wrong:\n  ${problems.join("\n  ")}`);
+  }
+  if (read.data.maxCapacity < read.data.minCapacity) {
+    throw new SettingsError("The context (-c name=value, or cdk.json) is wrong:\n  maxCapacity: is below minCapacity");
+  }
+  return read.data;
+}
