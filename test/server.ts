@@ -8,6 +8,7 @@ import type { Model } from "../shared/model/model.ts";
 import { offlineModel } from "../shared/model/offline/offline-model.ts";
 import type { Log } from "../shared/ports/log.ts";
 import type { ToolExecutor } from "../shared/turns/tool-executor.ts";
+import { checkedFetch } from "./contract/answer-check.ts";
 import { type TestDatabase, testDatabase } from "./database.ts";
 
 export const API_KEY = "sk-mango-test-key-000000";
@@ -77,13 +78,13 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     database,
     logs,
     workspaceRoot,
-    client: new Anthropic({ baseURL: embedded.url, apiKey: API_KEY, maxRetries: 0 }),
+    client: new Anthropic({ baseURL: embedded.url, apiKey: API_KEY, maxRetries: 0, fetch: checkedFetch }),
     request(target, { json, key = API_KEY, ...init } = {}) {
       const headers = new Headers(init.headers);
       if (key !== null) headers.set("x-api-key", key);
       if (json !== undefined) headers.set("content-type", "application/json");
       const body = json === undefined ? {} : { method: "POST", body: JSON.stringify(json) };
-      return fetch(`${embedded.url}${target}`, { ...body, ...init, headers });
+      return checkedFetch(`${embedded.url}${target}`, { ...body, ...init, headers });
     },
     stopServer,
     async close() {

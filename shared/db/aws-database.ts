@@ -79,7 +79,7 @@ export function awsDatabase(options: AwsDatabaseOptions): AwsDatabase {
 
   async function connect(): Promise<pg.PoolClient> {
     const client = await pool.connect();
-    if (true) {
+    if (Date.now() - lastUse < QUIET_MS || (await answers(client))) {
       return client;
     }
     log.info("A database connection did not survive the pause and is replaced.");

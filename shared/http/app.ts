@@ -5,6 +5,7 @@ import { newId } from "../contract/ids.ts";
 import type { Product } from "../product.ts";
 import type { Env } from "./auth.ts";
 import { asApiError, errorResponse } from "./error-answer.ts";
+import { openApiDocument } from "./openapi-document.ts";
 import { router } from "./router.ts";
 import { agentRoutes } from "./routes/agents.ts";
 import { environmentRoutes } from "./routes/environments.ts";
@@ -69,15 +70,10 @@ export function createApp(product: Product, options: StreamOptions): OpenAPIHono
     name: "X-Api-Key",
   });
   app.openAPIRegistry.registerComponent("securitySchemes", "Bearer", { type: "http", scheme: "bearer" });
-  app.doc31("/openapi.json", {
-    openapi: "3.1.0",
-    info: {
-      title: "Mango",
-      version: "2026-12-01",
-      description:
-        "A durable control plane for managed agents. Every error uses the Error envelope; unknown body fields are refused.",
-    },
-    security: [{ ApiKey: [] }, { Bearer: [] }],
+  let document: string | undefined;
+  app.get("/openapi.json", () => {
+    document ??= openApiDocument(app);
+    return new Response(document, { headers: { "content-type": "application/json" } });
   });
   return app;
 }
