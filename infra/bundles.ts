@@ -74,7 +74,7 @@ const UNREACHED: readonly { readonly file: RegExp; readonly contents: string | (
   // For migrations in TypeScript; ours are SQL. 180 KB.
   {
     file: /\/jiti\/lib\/jiti\.mjs$/,
-    contents: 'export function createJiti() { throw new Error("Only .sql migrations are bundled."); }',
+    contents: 'export const createJiti = () => ({ import: () => Promise.reject(new Error("Only .sql is bundled.")) });',
   },
   // The SDK's client without the methods of every resource: we post to one path. 340 KB.
   {

@@ -6,7 +6,7 @@ const WORKER = fileURLToPath(new URL("../worker/main.ts", import.meta.url));
 /** Exit codes of the worker that a restart cannot mend: wrong usage, credentials refused. */
 const FINAL_CODES = [2, 3];
 /** What the worker may know of our environment: never our API key or the model's, which its tools could read there. */
-const PASSED_ON = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM"];
+const PASSED_ON = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM", "NODE_COMPILE_CACHE"];
 
 function passedOn(): Record<string, string> {
   return Object.fromEntries(

@@ -6,6 +6,7 @@ import { newSecret } from "../shared/contract/ids.ts";
 import { migrate } from "../shared/db/migrate.ts";
 import { createPool } from "../shared/db/pool.ts";
 import { createApp } from "../shared/http/app.ts";
+import { dropOldAnswers } from "../shared/http/idempotency.ts";
 import { memoryLiveChannel } from "../shared/live/memory-live-channel.ts";
 import type { Model } from "../shared/model/model.ts";
 import { stepFunctionsOrchestrator } from "../shared/orchestration/step-functions.ts";
@@ -25,6 +26,8 @@ const DEFINITION = new URL("../statemachines/turn.asl.json", import.meta.url);
 const PARK_SECONDS = "86400";
 /** How often the relay looks for what a crash left behind. */
 const RELAY_MS = 2000;
+/** How often what has outlived its use is dropped. */
+const CLEANING_MS = 60 * 60 * 1000;
 
 export interface EmbeddedOptions {
   readonly connectionString: string;
@@ -118,6 +121,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
   const app = createApp(product, { streamLifeMs: null });
   const { server, port } = await listen(app.fetch, options.host, options.port);
   const relay = setInterval(() => void relayDue(product).catch(() => {}), RELAY_MS);
+  const cleaning = setInterval(() => void dropOldAnswers(database).catch(() => {}), CLEANING_MS);
 
   return {
     url: `http://${options.host.includes(":") ? `[${options.host}]` : options.host}:${port}`,
@@ -127,6 +131,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
     product,
     async stop() {
       clearInterval(relay);
+      clearInterval(cleaning);
       server.close();
       (server as { closeAllConnections?: () => void }).closeAllConnections?.();
       await stepFunctions.stop();

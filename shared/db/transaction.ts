@@ -53,8 +53,3 @@ export class CommitUnknown extends Error {
 export function isDatabaseError(error: unknown): error is pg.DatabaseError {
   return error instanceof pg.DatabaseError;
 }
-
-/** `unique_violation`: what was to be inserted is there already. */
-export function isUniqueViolation(error: unknown): boolean {
-  return isDatabaseError(error) && error.code === "23505";
-}

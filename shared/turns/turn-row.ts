@@ -107,12 +107,6 @@ export async function activeTurn(
   return rows[0] === undefined ? null : toTurn(rows[0]);
 }
 
-/** A turn without any lock, for a hint only. */
-export async function peekTurn(database: Transaction, turnId: string): Promise<TurnRow | null> {
-  const { rows } = await database.query<Row>(`select ${COLUMNS} from turns where id = $1`, [turnId]);
-  return rows[0] === undefined ? null : toTurn(rows[0]);
-}
-
 /** Sets the turn's state and token; the caller holds the session's lock. */
 export async function setTurnState(
   transaction: Transaction,

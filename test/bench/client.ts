@@ -21,6 +21,14 @@ export class BenchClient {
     return (await response.json()) as T;
   }
 
+  async get<T>(target: string): Promise<T> {
+    const response = await fetch(`${this.#url}${target}`, { headers: { "x-api-key": KEY } });
+    if (!response.ok) {
+      throw new Error(`${target}: ${response.status} ${await response.text()}`);
+    }
+    return (await response.json()) as T;
+  }
+
   async session(environmentId: string, tools: readonly unknown[]): Promise<BenchSession> {
     const agent = await this.post<{ id: string }>("/v1/agents", { name: "Bench", model: "bench", tools });
     const session = await this.post<{ id: string }>("/v1/sessions", { agent: agent.id, environment_id: environmentId });
@@ -39,6 +47,7 @@ export class BenchSession {
   readonly #client: BenchClient;
   readonly #aborter: AbortController;
   #idle: ((instant: number) => void) | undefined;
+  #interrupted: ((instant: number) => void) | undefined;
 
   constructor(client: BenchClient, id: string, response: Response, aborter: AbortController) {
     this.id = id;
@@ -50,6 +59,9 @@ export class BenchSession {
   async #read(response: Response): Promise<void> {
     const parser = createParser({
       onEvent: (event) => {
+        if (event.event === "user.interrupt") {
+          this.#interrupted?.(performance.now());
+        }
         if (event.event === "session.status_idle" && !event.data.includes('"requires_action"')) {
           this.#idle?.(performance.now());
         }
@@ -71,6 +83,16 @@ export class BenchSession {
       events: [{ type: "user.message", content: [{ type: "text", text }] }],
     });
     return (await idle) - start;
+  }
+
+  /** Milliseconds from the POST of an event that starts nothing to its frame on the stream. */
+  async interrupt(): Promise<number> {
+    const shown = new Promise<number>((resolve) => {
+      this.#interrupted = resolve;
+    });
+    const start = performance.now();
+    await this.#client.post(`/v1/sessions/${this.id}/events`, { events: [{ type: "user.interrupt" }] });
+    return (await shown) - start;
   }
 
   close(): void {

@@ -1,17 +1,12 @@
-import { chmod, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import path from "node:path";
 import pg from "pg";
-import { startPostgres } from "../../local/postgres/postgres.ts";
+import { scratchPostgres } from "./scratch-postgres.ts";
 
 /**
  * The raw reference: what a turn must cost on this machine at least. Four durable commits of a small row each and one
  * call of the same model endpoint, one after the other, with nothing around them. Milliseconds per turn.
  */
 export async function floorTurns(modelUrl: string, count: number): Promise<number[]> {
-  const dataDir = await mkdtemp(path.join(tmpdir(), "mango-floor-"));
-  await chmod(dataDir, 0o711);
-  const postgres = await startPostgres({ dataDir });
+  const postgres = await scratchPostgres();
   const client = new pg.Client({ connectionString: postgres.connectionString });
   await client.connect();
   await client.query("create table floor (id serial primary key, payload text not null)");
@@ -35,6 +30,5 @@ export async function floorTurns(modelUrl: string, count: number): Promise<numbe
   }
   await client.end();
   await postgres.stop();
-  await rm(dataDir, { recursive: true, force: true });
   return samples;
 }

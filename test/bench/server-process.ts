@@ -15,7 +15,10 @@ export interface ServerProcess {
 }
 
 /** The server as users start it, in a process and a data folder of its own, talking to the given model endpoint. */
-export async function startServerProcess(modelUrl: string): Promise<ServerProcess> {
+export async function startServerProcess(
+  modelUrl: string,
+  options: { readonly databaseUrl?: string } = {},
+): Promise<ServerProcess> {
   const dataDir = await mkdtemp(path.join(tmpdir(), "mango-bench-"));
   await chmod(dataDir, 0o711);
   const child = spawn(process.execPath, [MAIN], {
@@ -28,6 +31,7 @@ export async function startServerProcess(modelUrl: string): Promise<ServerProces
       MANGO_API_KEY: KEY,
       MANGO_MODEL_BASE_URL: modelUrl,
       MANGO_MODEL_API_KEY: "bench",
+      ...(options.databaseUrl === undefined ? {} : { MANGO_DATABASE_URL: options.databaseUrl }),
     },
   });
   let output = "";

@@ -4,19 +4,25 @@ export function percentile(samples: readonly number[], share: number): number {
   return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? Number.NaN;
 }
 
+/** One decimal, for milliseconds and megabytes. */
+export function fixed(value: number): string {
+  return value.toFixed(1);
+}
+
 /** A row of the report. `target` is the design's figure; the verdict is the reader's. */
 export interface Row {
   readonly what: string;
   readonly measured: string;
   readonly target: string;
-  readonly met: boolean;
+  /** Null for a reference, which has no target. */
+  readonly met: boolean | null;
 }
 
 /** The report as a table for the terminal. */
 export function table(rows: readonly Row[]): string {
   const cells = [
     ["what", "measured", "target", ""],
-    ...rows.map((row) => [row.what, row.measured, row.target, row.met ? "ok" : "missed"]),
+    ...rows.map((row) => [row.what, row.measured, row.target, row.met === null ? "" : row.met ? "ok" : "missed"]),
   ];
   const widths = [0, 1, 2, 3].map((column) => Math.max(...cells.map((row) => (row[column] ?? "").length)));
   return cells

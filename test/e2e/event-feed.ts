@@ -51,16 +51,21 @@ export class EventFeed {
   readonly frames: Frame[] = [];
   #position = 0;
   #closed = false;
+  #failure: unknown;
   #wake: (() => void)[] = [];
   readonly #abort: AbortController;
 
   private constructor(response: Response, abort: AbortController) {
     this.response = response;
     this.#abort = abort;
-    void this.#read().finally(() => {
-      this.#closed = true;
-      this.#notify();
-    });
+    void this.#read()
+      .catch((error: unknown) => {
+        this.#failure = error;
+      })
+      .finally(() => {
+        this.#closed = true;
+        this.#notify();
+      });
   }
 
   static async open(
@@ -93,7 +98,8 @@ export class EventFeed {
       }
       if (deadline.aborted || this.#closed) {
         const seen = this.frames.map(({ name }) => name ?? "(comment)").join(", ");
-        throw new Error(`${this.#closed ? "The stream ended" : "Waited in vain"}. Seen: ${seen}`);
+        const why = this.#closed ? "The stream ended" : "Waited in vain";
+        throw new Error(`${why}. Seen: ${seen}`, { cause: this.#failure });
       }
       await new Promise<void>((resolve) => this.#wake.push(resolve));
     }
@@ -112,15 +118,11 @@ export class EventFeed {
     // Bytes that are no UTF-8 end the stream, and with it the test.
     const decoder = new TextDecoder("utf-8", { fatal: true });
     let rest = "";
-    try {
-      for await (const chunk of this.response.body ?? []) {
-        const blocks = (rest + decoder.decode(chunk, { stream: true })).split("\n\n");
-        rest = blocks.pop() ?? "";
-        this.frames.push(...blocks.filter((block) => block !== "").map(parse));
-        this.#notify();
-      }
-    } catch (error) {
-      if (!this.#abort.signal.aborted) throw error;
+    for await (const chunk of this.response.body ?? []) {
+      const blocks = (rest + decoder.decode(chunk, { stream: true })).split("\n\n");
+      rest = blocks.pop() ?? "";
+      this.frames.push(...blocks.filter((block) => block !== "").map(parse));
+      this.#notify();
     }
   }
 

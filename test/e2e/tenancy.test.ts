@@ -8,7 +8,7 @@ const OTHER_KEY = "sk-mango-other-key-000000";
 let scripted: ScriptedServer;
 let victim: SessionDriver;
 const own = { agent: "", environment: "" };
-const theirs = { agent: "", session: "", environment: "", call: "", work: "" };
+const theirs = { agent: "", session: "", thread: "", environment: "", call: "", work: "" };
 
 const request = (path: string, json?: unknown, method?: string) =>
   send(scripted.server, { path, key: OTHER_KEY, ...(json !== undefined && { json }), ...(method && { method }) });
@@ -31,7 +31,9 @@ beforeAll(async () => {
     agent: { id: string };
   };
   const { rows } = await pool.query<{ id: string }>("select id from work_items where session_id = $1", [victim.id]);
+  const threads = await pool.query<{ id: string }>("select id from threads where session_id = $1", [victim.id]);
   Object.assign(theirs, {
+    thread: threads.rows[0]?.id,
     agent: session.agent.id,
     session: victim.id,
     environment: scripted.server.environmentId,
@@ -43,6 +45,8 @@ afterAll(async () => {
   victim.close();
   await scripted.close();
 });
+
+const thread = (rest: string) => `/v1/sessions/${theirs.session}/threads/${theirs.thread}${rest}`;
 
 /** Every route with an id, as the served document names it, with the other workspace's ids. */
 const routes: readonly (readonly [string, () => readonly [path: string, json?: unknown, method?: string]])[] = [
@@ -67,6 +71,11 @@ const routes: readonly (readonly [string, () => readonly [path: string, json?: u
     () => [`/v1/sessions/${theirs.session}/events`, { events: [message("hi")] }],
   ],
   ["get /v1/sessions/{session_id}/events/stream", () => [`/v1/sessions/${theirs.session}/events/stream`]],
+  ["get /v1/sessions/{session_id}/threads", () => [`/v1/sessions/${theirs.session}/threads`]],
+  ["get /v1/sessions/{session_id}/threads/{thread_id}", () => [thread("")]],
+  ["get /v1/sessions/{session_id}/threads/{thread_id}/events", () => [thread("/events")]],
+  ["get /v1/sessions/{session_id}/threads/{thread_id}/stream", () => [thread("/stream")]],
+  ["post /v1/sessions/{session_id}/threads/{thread_id}/archive", () => [thread("/archive"), undefined, "POST"]],
   ["get /v1/environments/{environment_id}/work/poll", () => [`/v1/environments/${theirs.environment}/work/poll`]],
   [
     "post /v1/environments/{environment_id}/work/{work_id}/ack",
