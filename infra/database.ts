@@ -76,6 +76,13 @@ export class Database extends Construct {
       borrowTimeout: Duration.seconds(8),
     });
 
+    if (!retain) {
+      accept(
+        this.cluster,
+        "AwsSolutions-RDS10",
+        "The operator chose retainData=false: this deployment is to be thrown away.",
+      );
+    }
     accept(this.cluster, "AwsSolutions-RDS11", "The port is reachable from two security groups only.");
     accept(
       this.cluster,

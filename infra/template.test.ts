@@ -379,6 +379,9 @@ describe("data", () => {
       expect.anything(),
       expect.anything(),
     ]);
+    for (const [, { Properties }] of ofType(data, "AWS::EC2::SecurityGroup")) {
+      expect(Properties.SecurityGroupIngress).toBeUndefined();
+    }
     expect(rules.every(({ SourceSecurityGroupId }) => SourceSecurityGroupId !== undefined)).toBe(true);
   });
 

@@ -38,6 +38,10 @@ function messages(transcript: readonly TranscriptEntry[]): string[] {
     blocks = [];
   };
   for (const entry of transcript) {
+    // A provider that answered nothing leaves an empty entry, which no provider would accept back.
+    if (inner(entry.content).length === 0) {
+      continue;
+    }
     if (entry.role !== role) {
       close();
       role = entry.role;

@@ -213,6 +213,13 @@ test("40 MB that come in pieces, without a length, are refused too", async () =>
   expect(await countRows(server)).toEqual(before);
 });
 
+test("a good body that comes in pieces, without a length, is accepted", async () => {
+  const body = new Blob(['{"name":"A",', '"model":"m"}']).stream();
+  const init = { method: "POST", body, duplex: "half", headers: { "content-type": "application/json" } };
+  const response = await server.request("/v1/agents", init as RequestInit);
+  expect([response.status, await response.text()]).toEqual([200, expect.stringContaining('"id"')]);
+});
+
 test("a refused request leaves no event, and the session works", async () => {
   await server.request(`/v1/sessions/${sessionId}/events`, {
     json: { events: [message("x"), { type: "agent.message" }] },

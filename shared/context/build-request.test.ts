@@ -1,0 +1,70 @@
+import { describe, expect, test } from "vitest";
+import type { SessionRuntime } from "../permissions/runtime.ts";
+import type { TranscriptEntry } from "../transcript/transcript.ts";
+import { buildRequest } from "./build-request.ts";
+
+const runtime: SessionRuntime = {
+  agentName: "Test",
+  provider: "messages",
+  system: "Be brief.",
+  model: "m-1",
+  tools: [{ name: "bash", owner: "client_self_hosted", policy: "always_allow", declaration: '{"name":"bash"}' }],
+  toolVersion: "v",
+  profileVersion: "messages/1",
+};
+
+const entry = (role: "user" | "assistant", content: string, toolUseIds: string[] = []): TranscriptEntry => ({
+  id: "tent_1",
+  role,
+  content,
+  toolUseIds,
+});
+
+const UNKNOWN =
+  '"content":[{"type":"text","text":"No result: the call was interrupted, and whether it took effect is unknown."}],"is_error":true}';
+const result = (id: string) => `{"type":"tool_result","tool_use_id":"${id}",${UNKNOWN}`;
+
+function messagesOf(transcript: TranscriptEntry[]): string {
+  const body = buildRequest(runtime, transcript);
+  return body.slice(body.indexOf('"messages":') + '"messages":'.length, body.lastIndexOf(',"stream"'));
+}
+
+test("the body holds model, limits, system, tools and messages, and asks for a stream", () => {
+  expect(buildRequest(runtime, [entry("user", '[{"type":"text","text":"hi"}]')])).toBe(
+    '{"model":"m-1","max_tokens":16384,"system":"Be brief.","tools":[{"name":"bash"}],' +
+      '"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}],"stream":true}',
+  );
+});
+
+test("what a provider sent goes back byte for byte: large numbers, key order, escapes (F10, F11, F31)", () => {
+  const block = '{"type":"odd","2":1,"1":12345678901234567890,"text":"\\u0000\\ud800 \\/"}';
+  expect(messagesOf([entry("user", "[1]"), entry("assistant", `[ ${block} ]`)])).toBe(
+    `[{"role":"user","content":[1]},{"role":"assistant","content":[${block}]}]`,
+  );
+});
+
+describe("calls and their results (F01)", () => {
+  test("calls without any result are answered with errors, first in the next user message", () => {
+    const transcript = [entry("user", "[0]"), entry("assistant", '["a","b"]', ["t1", "t2"]), entry("user", '["next"]')];
+    expect(messagesOf(transcript)).toBe(
+      `[{"role":"user","content":[0]},{"role":"assistant","content":["a","b"]},{"role":"user","content":[${result("t1")},${result("t2")},"next"]}]`,
+    );
+  });
+
+  test("known results come first, missing ones after them, then what was said", () => {
+    const transcript = [
+      entry("user", "[0]"),
+      entry("assistant", '["a","b"]', ["t1", "t2"]),
+      entry("user", '["result of t1"]', ["t1"]),
+      entry("user", '["next"]'),
+    ];
+    expect(messagesOf(transcript)).toBe(
+      `[{"role":"user","content":[0]},{"role":"assistant","content":["a","b"]},{"role":"user","content":["result of t1",${result("t2")},"next"]}]`,
+    );
+  });
+
+  test("messages of one role in a row become one, and an empty answer becomes none", () => {
+    const transcript = [entry("user", '["one"]'), entry("assistant", "[]"), entry("user", '["two"]')];
+    expect(messagesOf(transcript)).toBe('[{"role":"user","content":["one","two"]}]');
+  });
+});
