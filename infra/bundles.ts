@@ -76,11 +76,6 @@ const UNREACHED: readonly { readonly file: RegExp; readonly contents: string | (
     file: /\/jiti\/lib\/jiti\.mjs$/,
     contents: 'export const createJiti = () => ({ import: () => Promise.reject(new Error("Only .sql is bundled.")) });',
   },
-  // The SDK's client without the methods of every resource: we post to one path. 340 KB.
-  {
-    file: /\/@anthropic-ai\/sdk\/index\.mjs$/,
-    contents: (source) => source.replace("Anthropic as default", "BaseAnthropic as default"),
-  },
 ];
 
 const without: Plugin = {

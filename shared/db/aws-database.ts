@@ -1,6 +1,7 @@
 import { Signer } from "@aws-sdk/rds-signer";
 import pg from "pg";
 import type { Log } from "../ports/log.ts";
+import { types } from "./pool.ts";
 import { type Database, isDatabaseError } from "./transaction.ts";
 
 export interface AwsDatabaseOptions {
@@ -15,18 +16,6 @@ export interface AwsDatabaseOptions {
   readonly tls: boolean;
   readonly log: Log;
 }
-
-/** Counts and ledger positions stay far below 2^53; the same choice as in `pool.ts`. */
-const INT8 = 20;
-
-const types: pg.CustomTypesConfig = {
-  getTypeParser(oid: number, format?: string) {
-    if (oid === INT8 && format !== "binary") {
-      return (text: string) => Number(text);
-    }
-    return pg.types.getTypeParser(oid, format as "text");
-  },
-};
 
 /** Shorter than anything that closes a connection in silence; longer than the gap between two statements. */
 const QUIET_MS = 5000;

@@ -4,7 +4,8 @@ import type { Log } from "../ports/log.ts";
 /** Counts and ledger positions stay far below 2^53, so int8 is read as a number rather than as pg's string. */
 const INT8 = 20;
 
-const types: pg.CustomTypesConfig = {
+/** How values are read from the wire. */
+export const types: pg.CustomTypesConfig = {
   getTypeParser(oid: number, format?: string) {
     if (oid === INT8 && format !== "binary") {
       return (text: string) => Number(text);
@@ -32,6 +33,10 @@ export function createPool(options: PoolOptions): pg.Pool {
     connectionTimeoutMillis: 10_000,
     idleTimeoutMillis: 0,
     application_name: "mango",
+  });
+  // A connection that breaks while it is checked out says so on the client; whoever holds it gets the error from its query.
+  pool.on("connect", (client) => {
+    client.on("error", () => {});
   });
   pool.on("error", (error) => {
     // `end` does not wait for its connections to close: what a stopping server says to them is no loss.

@@ -67,13 +67,18 @@ export async function eventsByIds(
 export async function ledgerHead(
   database: Transaction,
   params: { readonly sessionId: string },
-): Promise<{ lastSeq: number; queued: number[] }> {
-  const { rows } = await database.query<{ last_seq: number; queued: number[] }>(
-    `select last_seq, array(select seq from events where session_id = $1 and processed_at is null order by seq) as queued
+): Promise<{ lastSeq: number; queued: number[]; running: boolean }> {
+  const { rows } = await database.query<{ last_seq: number; queued: number[]; running: boolean }>(
+    `select last_seq, array(select seq from events where session_id = $1 and processed_at is null order by seq) as queued,
+            status <> 'idle' as running
        from sessions where id = $1`,
     [params.sessionId],
   );
-  return { lastSeq: rows[0]?.last_seq ?? 0, queued: (rows[0]?.queued ?? []).map(Number) };
+  return {
+    lastSeq: rows[0]?.last_seq ?? 0,
+    queued: (rows[0]?.queued ?? []).map(Number),
+    running: rows[0]?.running ?? false,
+  };
 }
 
 /** A place in a list of events. Queued events come last and have no instant. */

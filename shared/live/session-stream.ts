@@ -131,6 +131,7 @@ class SessionStream {
     const { sessionId, afterSeq, lifeMs } = this.#params;
     const head = await ledgerHead(database, { sessionId });
     this.#seq = afterSeq ?? head.lastSeq;
+    this.#subscription.pollEvery(head.running ? POLL_RUNNING_MS : POLL_IDLE_MS);
     for (const seq of head.queued) {
       if (seq <= this.#seq) {
         this.#unstamped.add(seq);

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startTestServer, type TestServer } from "../server.ts";
-import { type BadRequest, expectRefused, send } from "./refusals.ts";
+import { type BadRequest, countRows, expectRefused, send } from "./refusals.ts";
 import { createSession } from "./session-driver.ts";
 
 let server: TestServer;
@@ -27,12 +27,7 @@ const mcp = { type: "url", name: "issues", url: "https://issues.example/mcp" };
 
 const unsupported: readonly (readonly [string, () => BadRequest, string])[] = [
   ["skills", agent({ skills: [{ type: "custom", skill_id: "skill_1" }] }), "skills"],
-  ["mcp_servers", agent({ mcp_servers: [mcp], tools: [{ type: "mcp_toolset", mcp_server_name: "issues" }] }), "mcp"],
   ["multiagent", agent({ multiagent: { type: "coordinator", agents: [{ type: "self" }] } }), "multiagent"],
-  ["auto for all tools", toolset({ default_config: { permission_policy: { type: "auto" } } }), "auto"],
-  ["auto for one tool", toolset({ configs: [{ name: "bash", permission_policy: { type: "auto" } }] }), "auto"],
-  ["web_search", toolset({ configs: [{ name: "web_search", enabled: true }] }), "web_search"],
-  ["web_fetch", toolset({ configs: [{ name: "web_fetch", enabled: true }] }), "web_fetch"],
   ["cloud environments", () => ({ path: "/v1/environments", json: { name: "E", config: { type: "cloud" } } }), "cloud"],
   ["vault_ids", session({ vault_ids: ["vlt_1"] }), "vault_ids"],
   ["budget", session({ budget: { type: "limit", max_list_cost: { amount: "100", currency: "USD" } } }), "budget"],
@@ -49,6 +44,50 @@ const unsupported: readonly (readonly [string, () => BadRequest, string])[] = [
 ];
 test.each(unsupported)("%s: not built yet, and the answer says so", async (_case, request, names) => {
   await expectRefused(server, request(), { status: 422, type: "invalid_request_error", names });
+});
+
+const built = { type: "agent_toolset_20260401" };
+const only = (config: object) => [
+  { ...built, default_config: { enabled: false }, configs: [{ enabled: true, ...config }] },
+];
+const auto = { permission_policy: { type: "auto" } };
+const unusable: readonly (readonly [string, object, string])[] = [
+  ["MCP servers", { mcp_servers: [mcp], tools: [{ type: "mcp_toolset", mcp_server_name: "issues" }] }, "MCP"],
+  ["the policy auto for one tool", { tools: only({ name: "bash", ...auto }) }, "auto"],
+  ["the policy auto for all tools", { tools: [{ ...built, default_config: auto }] }, "auto"],
+  ["web_search", { tools: only({ name: "web_search" }) }, "web_search"],
+  ["web_fetch", { tools: only({ name: "web_fetch" }) }, "web_fetch"],
+];
+const expectUnsupported = async (response: Response, names: string) => {
+  const body = (await response.json()) as { error: { type: string; message: string } };
+  expect([response.status, body.error.type, body.error.message]).toEqual([
+    422,
+    "invalid_request_error",
+    expect.stringContaining(names),
+  ]);
+};
+
+test.each(unusable)(
+  "no session comes to have %s: the agent is refused, or the session made of it",
+  async (_case, more, names) => {
+    const before = (await countRows(server))["sessions"];
+    const answer = await send(server, agent(more)());
+    if (answer.status === 200) {
+      const { id } = (await answer.json()) as { id: string };
+      await expectUnsupported(await send(server, session({ agent: id })()), names);
+    } else {
+      await expectUnsupported(answer, names);
+    }
+    expect((await countRows(server))["sessions"]).toBe(before);
+  },
+);
+
+test.each(unusable)("no session comes to have %s by an override or an update", async (_case, more, names) => {
+  const before = await countRows(server);
+  const override = { agent: { type: "agent_with_overrides", id: agentId, ...more } };
+  await expectUnsupported(await send(server, session(override)()), names);
+  await expectUnsupported(await send(server, { path: `/v1/sessions/${sessionId}`, json: { agent: more } }), names);
+  expect(await countRows(server)).toEqual(before);
 });
 
 const empty: readonly (readonly [string, () => BadRequest])[] = [
