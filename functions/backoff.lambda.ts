@@ -1,6 +1,6 @@
 import { backoff } from "../shared/turns/await-actions.ts";
-import type { ParkInput } from "../statemachines/turn-payload.ts";
+import type { BackoffInput } from "../statemachines/turn-payload.ts";
 import { invocation } from "./invocation.ts";
 import { product } from "./product.ts";
 
-export const handler = invocation((input: ParkInput) => backoff(product(), input));
+export const handler = invocation((input: BackoffInput) => backoff(product(), input));

@@ -1,5 +1,7 @@
+import { setMaxListeners } from "node:events";
 import { readFile } from "node:fs/promises";
 import { hostname } from "node:os";
+import { setTimeout } from "node:timers/promises";
 import { SFNClient } from "@aws-sdk/client-sfn";
 import { type ServerType, serve } from "@hono/node-server";
 import { newSecret } from "../shared/contract/ids.ts";
@@ -15,6 +17,7 @@ import type { Log } from "../shared/ports/log.ts";
 import type { Product } from "../shared/product.ts";
 import { STATE_HANDLERS, type StateName } from "../shared/turns/state-handlers.ts";
 import type { ToolExecutor } from "../shared/turns/tool-executor.ts";
+import { stopQuietWork } from "../shared/work/stop-quiet.ts";
 import { addEnvironmentKey, ensureApiKey, ensureWorkspace, revokeEnvironmentKeys } from "../shared/workspaces/keys.ts";
 import { ensureDefaultEnvironment, LOCAL_WORKSPACE } from "./default-environment.ts";
 import { createStepFunctionsPool } from "./stepfunctions/pool.ts";
@@ -26,6 +29,10 @@ const DEFINITION = new URL("../statemachines/turn.asl.json", import.meta.url);
 const PARK_SECONDS = "86400";
 /** How often the relay looks for what a crash left behind. */
 const RELAY_MS = 2000;
+/** How long the last words of the streams may take. */
+const FAREWELL_MS = 100;
+/** How often the workers of quiet sessions are looked for. */
+const QUIET_MS = 15_000;
 /** How often what has outlived its use is dropped. */
 const CLEANING_MS = 60 * 60 * 1000;
 
@@ -118,9 +125,13 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
   composed.product = product;
   await stepFunctions.start();
 
-  const app = createApp(product, { streamLifeMs: null });
+  const stopping = new AbortController();
+  // Every open stream listens.
+  setMaxListeners(0, stopping.signal);
+  const app = createApp(product, { streamLifeMs: null, stopping: stopping.signal });
   const { server, port } = await listen(app.fetch, options.host, options.port);
   const relay = setInterval(() => void relayDue(product).catch(() => {}), RELAY_MS);
+  const quiet = setInterval(() => void stopQuietWork(database).catch(() => {}), QUIET_MS);
   const cleaning = setInterval(() => void dropOldAnswers(database).catch(() => {}), CLEANING_MS);
 
   return {
@@ -132,7 +143,11 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
     async stop() {
       clearInterval(relay);
       clearInterval(cleaning);
+      clearInterval(quiet);
       server.close();
+      stopping.abort();
+      // What the streams say last is on its way; nothing else that is still open will end by itself.
+      await setTimeout(FAREWELL_MS);
       (server as { closeAllConnections?: () => void }).closeAllConnections?.();
       await stepFunctions.stop();
       client.current?.destroy();

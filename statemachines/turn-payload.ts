@@ -17,14 +17,18 @@ export type ModelOutcome = "end" | "tools" | "continue" | "retry" | "hand_over" 
 
 export interface CallModelOutput extends TurnRef {
   readonly next: ModelOutcome;
-  /** Only with `retry`: how long `Backoff` waits, in seconds (1 to 3,600). */
+  /** Only with `retry`: how long `Backoff` waits, in seconds (a whole number, 1 to 3,600). */
   readonly delaySeconds?: number;
+  /** Only with `retry`: which retry of the turn it is, so that a late handler of an earlier wait is told apart. */
+  readonly retry?: number;
 }
 
 /** What `AfterGate` decides on: first the calls in `run`, then `next`. */
 export interface GateOutput extends TurnRef {
   /** Ids of the server-side tool steps that may run now; at most 128. */
   readonly run: readonly string[];
+  /** The round whose calls these are, so that a late handler of an earlier wait is told apart. */
+  readonly round: number;
   readonly next: "wait" | "continue" | "stop";
 }
 
@@ -32,9 +36,15 @@ export interface RunToolInput extends TurnRef {
   readonly stepId: string;
 }
 
-/** Input of the two callback states; the token is what `SendTaskSuccess` needs. */
-export interface ParkInput extends TurnRef {
+/** Input of AwaitActions; the token is what `SendTaskSuccess` needs. */
+export interface AwaitInput extends TurnRef {
   readonly taskToken: string;
+  readonly round: number;
+}
+
+export interface BackoffInput extends TurnRef {
+  readonly taskToken: string;
+  readonly retry: number;
 }
 
 export interface FailTurnInput extends TurnRef {

@@ -11,5 +11,7 @@ export function createStepFunctionsPool(connectionString: string): pg.Pool {
   const pool = new pg.Pool({ connectionString, max: 4, options: "-c synchronous_commit=off" });
   // A connection that breaks while idle is replaced at the next use; without a listener it would end the process.
   pool.on("error", () => undefined);
+  // The same while it is checked out: whoever holds it gets the error from the query.
+  pool.on("connect", (client) => client.on("error", () => undefined));
   return pool;
 }

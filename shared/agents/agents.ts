@@ -1,5 +1,5 @@
 import type { Agent, AgentDefinition, CreateAgent, UpdateAgent } from "../contract/agents.ts";
-import { Conflict, NotFound } from "../contract/errors.ts";
+import { Conflict, InvalidRequest, NotFound } from "../contract/errors.ts";
 import { newId } from "../contract/ids.ts";
 import type { Transaction } from "../db/transaction.ts";
 import { resolveDefinition, sameDefinition, updateDefinition } from "./definition.ts";
@@ -78,7 +78,7 @@ export async function getAgent(
 export async function updateAgent(transaction: Transaction, ref: AgentRef, change: UpdateAgent): Promise<Agent> {
   const current = await lockAgent(transaction, ref);
   if (current.archived_at !== null) {
-    throw new Conflict(`Agent ${ref.agentId} is archived; it cannot be changed.`);
+    throw new InvalidRequest(`Agent ${ref.agentId} is archived; it cannot be changed.`);
   }
   if (change.version !== undefined && change.version !== current.version) {
     throw new Conflict(

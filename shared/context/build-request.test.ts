@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { SessionRuntime } from "../permissions/runtime.ts";
 import type { TranscriptEntry } from "../transcript/transcript.ts";
-import { buildRequest } from "./build-request.ts";
+import { buildRequest, toolResultBlock } from "./build-request.ts";
 
 const runtime: SessionRuntime = {
   agentName: "Test",
@@ -18,6 +18,7 @@ const entry = (role: "user" | "assistant", content: string, toolUseIds: string[]
   role,
   content,
   toolUseIds,
+  refused: false,
 });
 
 const UNKNOWN =
@@ -67,4 +68,27 @@ describe("calls and their results (F01)", () => {
     const transcript = [entry("user", '["one"]'), entry("assistant", "[]"), entry("user", '["two"]')];
     expect(messagesOf(transcript)).toBe('[{"role":"user","content":["one","two"]}]');
   });
+
+  test("text of nothing but white space is left out whole, however it is escaped", () => {
+    const call = '{"type":"tool_use","id":"t1"}';
+    const blank = `[{"type":"text","text":"\\n\\n "},${call},{"text":"","type":"text"}]`;
+    const transcript = [entry("user", '["go"]'), entry("assistant", blank, ["t1"]), entry("user", '["r"]', ["t1"])];
+    expect(messagesOf(transcript)).toBe(
+      `[{"role":"user","content":["go"]},{"role":"assistant","content":[${call}]},{"role":"user","content":["r"]}]`,
+    );
+  });
+
+  test("of a message that the provider refused, the text stays and the files are left out", () => {
+    const content = '[{"type":"text","text":"look"},{"type":"image","source":{"type":"base64","data":"broken"}}]';
+    expect(messagesOf([{ ...entry("user", content), refused: true }])).toBe(
+      '[{"role":"user","content":[{"type":"text","text":"look"},' +
+        '{"type":"text","text":"[A file of this message was refused by the model provider and is left out.]"}]}]',
+    );
+  });
+});
+
+test.each(["[]", '[{"type":"text","text":" \\n"}]'])("a result without content says so: %s", (content) => {
+  expect(toolResultBlock({ toolUseId: "t1", content, isError: true })).toBe(
+    '{"type":"tool_result","tool_use_id":"t1","content":[{"type":"text","text":"(no output)"}],"is_error":true}',
+  );
 });

@@ -1,3 +1,4 @@
+import { readBlocks } from "../model/content-blocks.ts";
 import type { SessionRuntime } from "../permissions/runtime.ts";
 import type { TranscriptEntry } from "../transcript/transcript.ts";
 
@@ -7,12 +8,19 @@ const MAX_OUTPUT_TOKENS = 16_384;
 /** What the model is told about a call that has no result: whether it happened is not known. */
 const NO_RESULT = "No result: the call was interrupted, and whether it took effect is unknown.";
 
+const NO_OUTPUT = "(no output)";
+
 /**
  * The body of a provider request, as JSON text. Transcript entries are spliced in as they are stored; nothing that a
  * provider sent is parsed or written again.
  *
- * A call without a result would make every later request fail (the provider refuses a `tool_use` that no
- * `tool_result` follows), so a missing one is added here, on read; the stored transcript is never rewritten.
+ * What would make every later request fail is mended here, on read; the stored transcript is never rewritten:
+ *
+ * - a call without a result is given one (a provider refuses a `tool_use` that no `tool_result` follows);
+ * - text blocks of nothing but white space are left out whole (models write them beside calls, and providers refuse to
+ *   take them back: BerriAI/litellm#22979);
+ * - an empty answer becomes no message;
+ * - of a message that the provider refused, images and documents are left out.
  */
 export function buildRequest(runtime: SessionRuntime, transcript: readonly TranscriptEntry[]): string {
   const head: string[] = [`"model":${JSON.stringify(runtime.model)}`, `"max_tokens":${MAX_OUTPUT_TOKENS}`];
@@ -38,8 +46,8 @@ function messages(transcript: readonly TranscriptEntry[]): string[] {
     blocks = [];
   };
   for (const entry of transcript) {
-    // A provider that answered nothing leaves an empty entry, which no provider would accept back.
-    if (inner(entry.content).length === 0) {
+    const content = blocksOf(entry);
+    if (content.length === 0) {
       continue;
     }
     if (entry.role !== role) {
@@ -49,14 +57,11 @@ function messages(transcript: readonly TranscriptEntry[]): string[] {
     if (entry.role === "user") {
       const missing = unanswered.filter((id) => !entry.toolUseIds.includes(id));
       // Results must come first in the message that follows the calls.
-      if (unanswered.length > 0 && entry.toolUseIds.length > 0) {
-        blocks.push(...inner(entry.content), ...missing.map(missingResult));
-      } else {
-        blocks.push(...missing.map(missingResult), ...inner(entry.content));
-      }
+      const results = missing.map(missingResult);
+      blocks.push(...(entry.toolUseIds.length > 0 ? [...content, ...results] : [...results, ...content]));
       unanswered = [];
     } else {
-      blocks.push(...inner(entry.content));
+      blocks.push(...content);
       unanswered = [...unanswered, ...entry.toolUseIds];
     }
   }
@@ -64,22 +69,46 @@ function messages(transcript: readonly TranscriptEntry[]): string[] {
   return merged;
 }
 
-/** The blocks of a stored content array as one splice; an empty array gives none. */
-function inner(content: string): string[] {
-  const text = content.slice(content.indexOf("[") + 1, content.lastIndexOf("]")).trim();
+/** A text that holds nothing but white space, however it is escaped: a cheap look that spares most entries a parse. */
+const BLANK_TEXT = /"text"\s*:\s*"(?:\s|\\[nrtf]|\\u0020|\\u00a0)*"/;
+
+/** What of an entry goes into the request: the whole array as one splice, unless something must be left out. */
+function blocksOf(entry: TranscriptEntry): string[] {
+  if (entry.refused) {
+    return readBlocks(entry.content).flatMap((block) => (block.type === "text" ? block.raw : LEFT_OUT));
+  }
+  if (BLANK_TEXT.test(entry.content)) {
+    return readBlocks(entry.content).flatMap((block) =>
+      block.type === "text" && block.text?.trim() === "" ? [] : block.raw,
+    );
+  }
+  const text = entry.content.slice(entry.content.indexOf("[") + 1, entry.content.lastIndexOf("]")).trim();
   return text === "" ? [] : [text];
 }
+
+const LEFT_OUT = JSON.stringify({
+  type: "text",
+  text: "[A file of this message was refused by the model provider and is left out.]",
+});
 
 function missingResult(toolUseId: string): string {
   return toolResultBlock({ toolUseId, content: JSON.stringify([{ type: "text", text: NO_RESULT }]), isError: true });
 }
 
-/** A `tool_result` block of a provider request. `content` is JSON text of an array of blocks. */
+/**
+ * A `tool_result` block of a provider request. `content` is JSON text of an array of blocks; an error without content,
+ * or one of blank text, is refused by providers, so that both say that there is no output.
+ */
 export function toolResultBlock(result: {
   readonly toolUseId: string;
   readonly content: string;
   readonly isError: boolean;
 }): string {
   const error = result.isError ? `,"is_error":true` : "";
-  return `{"type":"tool_result","tool_use_id":${JSON.stringify(result.toolUseId)},"content":${result.content}${error}}`;
+  const blocks = readBlocks(result.content).filter((block) => block.type !== "text" || block.text?.trim() !== "");
+  const content =
+    blocks.length === 0
+      ? JSON.stringify([{ type: "text", text: NO_OUTPUT }])
+      : `[${blocks.map((block) => block.raw).join(",")}]`;
+  return `{"type":"tool_result","tool_use_id":${JSON.stringify(result.toolUseId)},"content":${content}${error}}`;
 }

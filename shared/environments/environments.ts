@@ -84,7 +84,7 @@ export async function updateEnvironment(
 ): Promise<Environment> {
   const current = await lockEnvironment(transaction, ref);
   if (current.archived_at !== null) {
-    throw new Conflict(`Environment ${ref.environmentId} is archived; it cannot be changed.`, {
+    throw new InvalidRequest(`Environment ${ref.environmentId} is archived; it cannot be changed.`, {
       details: { error_code: "environment_archived" },
     });
   }

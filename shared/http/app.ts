@@ -1,9 +1,9 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
-import { bodyLimit } from "hono/body-limit";
-import { NotFound, RequestTooLarge } from "../contract/errors.ts";
+import { NotFound } from "../contract/errors.ts";
 import { newId } from "../contract/ids.ts";
 import type { Product } from "../product.ts";
 import type { Env } from "./auth.ts";
+import { bodyLimit } from "./body-limit.ts";
 import { asApiError, errorResponse } from "./error-answer.ts";
 import { openApiDocument } from "./openapi-document.ts";
 import { router } from "./router.ts";
@@ -14,9 +14,6 @@ import { sessionRoutes } from "./routes/sessions.ts";
 import { type StreamOptions, streamRoutes } from "./routes/stream.ts";
 import { threadRoutes } from "./routes/threads.ts";
 import { workRoutes } from "./routes/work.ts";
-
-/** The hosted service's limit for JSON bodies. */
-const MAX_BODY_BYTES = 32 * 1024 * 1024;
 
 /**
  * The whole API: one app, served by Node in the embedded edition and by Lambda on AWS. What it documents at
@@ -30,15 +27,7 @@ export function createApp(product: Product, options: StreamOptions): OpenAPIHono
     await next();
     context.res.headers.set("request-id", requestId);
   });
-  app.use(
-    "/v1/*",
-    bodyLimit({
-      maxSize: MAX_BODY_BYTES,
-      onError: () => {
-        throw new RequestTooLarge("The body is larger than 32 MB.");
-      },
-    }),
-  );
+  app.use("/v1/*", bodyLimit);
   app.onError((error, context) => {
     const requestId = context.get("requestId") ?? newId("req");
     return errorResponse(asApiError(error, product.log, requestId), requestId);

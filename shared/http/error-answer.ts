@@ -1,7 +1,10 @@
 import { HTTPException } from "hono/http-exception";
 import { ApiError, InternalError, InvalidRequest, RequestTooLarge, Unavailable } from "../contract/errors.ts";
-import { CommitUnknown } from "../db/transaction.ts";
+import { CommitUnknown, isDatabaseError } from "../db/transaction.ts";
 import type { Log } from "../ports/log.ts";
+
+/** SQLSTATE of a text that PostgreSQL cannot store: one with a NUL. */
+const CHARACTER_NOT_IN_REPERTOIRE = "22021";
 
 /** What may be told of an error: ours as they are, everything else as a class that says what to do next. */
 export function asApiError(error: unknown, log: Log, requestId: string): ApiError {
@@ -12,6 +15,9 @@ export function asApiError(error: unknown, log: Log, requestId: string): ApiErro
     return error.status === 413
       ? new RequestTooLarge("The body is larger than 32 MB.")
       : new InvalidRequest(error.message || "The request is not valid.");
+  }
+  if (isDatabaseError(error) && error.code === CHARACTER_NOT_IN_REPERTOIRE) {
+    return new InvalidRequest("The request holds a NUL character in a place that must be plain text.");
   }
   const name = error instanceof Error ? error.name : "unknown";
   const code = (error as { code?: unknown } | null)?.code;

@@ -1,6 +1,6 @@
 import type { Transaction } from "../db/transaction.ts";
 import { type LedgerEvent, publicEvent } from "../ledger/event.ts";
-import { type EventFilters, type EventPosition, eventPage } from "../ledger/read.ts";
+import { type EventFilters, type EventPosition, eventPage } from "../ledger/event-page.ts";
 import { rawJson } from "./answers.ts";
 import { decodeCursor, encodeCursor } from "./cursor.ts";
 

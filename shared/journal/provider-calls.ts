@@ -43,18 +43,22 @@ export async function endCall(
 }
 
 /**
- * A call whose turn was taken away while it ran (an interrupt, a newer segment): the verdict on the turn stands, but
- * what the provider counted is kept. Returns false when the counts are known already.
+ * Keeps what the provider counted for a call whose answer came too late to count; null when it is known already. `was`
+ * tells whether the call had been judged by somebody else.
  */
 export async function recordLateUsage(
   transaction: Transaction,
   params: { readonly callId: string; readonly usage: ModelUsage; readonly requestId: string | null },
-): Promise<boolean> {
-  const { rowCount } = await transaction.query(
-    `update provider_calls set state = case when state = 'started' then 'ambiguous' else state end, input_tokens = $2,
-       output_tokens = $3, cache_read_input_tokens = $4, cache_creation_input_tokens = $5, provider_request_id = $6,
-       lease_expires_at = null, completed_at = coalesce(completed_at, now())
-     where id = $1 and state in ('started', 'ambiguous') and input_tokens = 0 and output_tokens = 0`,
+): Promise<{ readonly was: "started" | "ambiguous" } | null> {
+  const { rows } = await transaction.query<{ was: "started" | "ambiguous" }>(
+    `with call as (
+       select id, state from provider_calls
+        where id = $1 and state in ('started', 'ambiguous') and input_tokens = 0 and output_tokens = 0 for update
+     )
+     update provider_calls c set state = 'ambiguous', input_tokens = $2, output_tokens = $3, cache_read_input_tokens = $4,
+       cache_creation_input_tokens = $5, provider_request_id = $6, lease_expires_at = null,
+       completed_at = coalesce(c.completed_at, now())
+      from call where c.id = call.id returning call.state as was`,
     [
       params.callId,
       params.usage.inputTokens,
@@ -64,7 +68,7 @@ export async function recordLateUsage(
       params.requestId,
     ],
   );
-  return rowCount === 1;
+  return rows[0] ?? null;
 }
 
 /** Keeps the lease of a running call and tells whether its segment still owns the turn. */

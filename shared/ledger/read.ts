@@ -1,7 +1,7 @@
 import type { Transaction } from "../db/transaction.ts";
 import type { LedgerEvent } from "./event.ts";
 
-interface EventRow {
+export interface EventRow {
   session_id: string;
   seq: number;
   id: string;
@@ -12,9 +12,9 @@ interface EventRow {
   processed_at: Date | null;
 }
 
-const COLUMNS = "session_id, seq, id, thread_id, type, payload, received_at, processed_at";
+export const COLUMNS = "session_id, seq, id, thread_id, type, payload, received_at, processed_at";
 
-function toEvent(row: EventRow): LedgerEvent {
+export function toEvent(row: EventRow): LedgerEvent {
   return {
     sessionId: row.session_id,
     seq: row.seq,
@@ -79,92 +79,4 @@ export async function ledgerHead(
     queued: (rows[0]?.queued ?? []).map(Number),
     running: rows[0]?.running ?? false,
   };
-}
-
-/** A place in a list of events. Queued events come last and have no instant. */
-export interface EventPosition {
-  readonly processedAt: Date | null;
-  readonly seq: number;
-}
-
-export interface EventFilters {
-  readonly sessionId: string;
-  /** Null for the whole session. */
-  readonly threadId: string | null;
-  readonly order: "asc" | "desc";
-  readonly types: readonly string[] | null;
-  /** Compared with `processed_at`; a queued event has none and passes no bound. */
-  readonly createdAt: {
-    readonly gt?: Date | undefined;
-    readonly gte?: Date | undefined;
-    readonly lt?: Date | undefined;
-    readonly lte?: Date | undefined;
-  };
-}
-
-export interface EventPageParams extends EventFilters {
-  readonly after: EventPosition | null;
-  readonly limit: number;
-}
-
-/**
- * A page of events by `processed_at` (queued ones last, or first when descending), then receipt.
- *
- * Each direction is two index ranges glued together, because a row comparison with nulls has no index: first what is
- * processed, then what is queued (or the other way round). So a page costs the same at any length of the session.
- */
-export async function eventPage(database: Transaction, params: EventPageParams): Promise<LedgerEvent[]> {
-  const queuedFirst = params.order === "desc";
-  const phases: ("processed" | "queued")[] = queuedFirst ? ["queued", "processed"] : ["processed", "queued"];
-  const start = params.after === null ? 0 : phases.indexOf(params.after.processedAt === null ? "queued" : "processed");
-  const found: LedgerEvent[] = [];
-  const bounded = Object.values(params.createdAt).some((bound) => bound !== undefined);
-  for (const phase of phases.slice(start).filter((candidate) => !(bounded && candidate === "queued"))) {
-    if (found.length < params.limit) {
-      const after = phase === phases[start] ? params.after : null;
-      found.push(...(await phasePage(database, { ...params, after, limit: params.limit - found.length }, phase)));
-    }
-  }
-  return found;
-}
-
-async function phasePage(
-  database: Transaction,
-  params: EventPageParams,
-  phase: "processed" | "queued",
-): Promise<LedgerEvent[]> {
-  const values: unknown[] = [params.sessionId, params.limit];
-  const where = [`session_id = $1`, `processed_at is ${phase === "queued" ? "" : "not "}null`];
-  const [comparison, direction] = params.order === "asc" ? [">", "asc"] : ["<", "desc"];
-  const bounds = { gt: ">", gte: ">=", lt: "<", lte: "<=" } as const;
-  for (const [name, operator] of Object.entries(bounds)) {
-    const bound = params.createdAt[name as keyof typeof bounds];
-    if (bound !== undefined) {
-      values.push(bound);
-      where.push(`processed_at ${operator} $${values.length}`);
-    }
-  }
-  if (params.threadId !== null) {
-    values.push(params.threadId);
-    where.push(`thread_id = $${values.length}`);
-  }
-  if (params.types !== null) {
-    values.push(params.types);
-    where.push(`type = any($${values.length}::text[])`);
-  }
-  if (params.after !== null) {
-    values.push(params.after.seq);
-    if (phase === "queued") {
-      where.push(`seq ${comparison} $${values.length}`);
-    } else {
-      values.push(params.after.processedAt);
-      where.push(`(processed_at, seq) ${comparison} ($${values.length}::timestamptz, $${values.length - 1}::bigint)`);
-    }
-  }
-  const order = phase === "queued" ? `seq ${direction}` : `processed_at ${direction}, seq ${direction}`;
-  const { rows } = await database.query<EventRow>(
-    `select ${COLUMNS} from events where ${where.join(" and ")} order by ${order} limit $2`,
-    values,
-  );
-  return rows.map(toEvent);
 }

@@ -1,3 +1,4 @@
+import { secretDigest } from "../contract/ids.ts";
 import type { Transaction } from "../db/transaction.ts";
 import { findPrincipal } from "../workspaces/keys.ts";
 
@@ -15,15 +16,22 @@ export class AccessCheck {
 
   /** Rejects when the database cannot be asked: no verdict. */
   stillAllowed(secret: string): Promise<boolean> {
-    const known = this.#verdicts.get(secret);
+    // By digest: a secret stays in memory no longer than its requests.
+    const name = secretDigest(secret).toString("base64");
+    const known = this.#verdicts.get(name);
     if (known !== undefined && performance.now() - known.at < FRESH_MS) {
       return known.allowed;
     }
     const allowed = findPrincipal(this.#database, secret).then((principal) => principal !== null);
-    this.#verdicts.set(secret, { at: performance.now(), allowed });
-    // Neither a failure nor a dead secret is remembered.
-    const forget = () => this.#verdicts.delete(secret);
+    this.#verdicts.set(name, { at: performance.now(), allowed });
+    // Neither a failure nor a dead secret is remembered, and no verdict longer than it counts.
+    const forget = () => this.#verdicts.delete(name);
     allowed.then((yes) => yes || forget(), forget);
+    for (const [other, { at }] of this.#verdicts) {
+      if (performance.now() - at >= FRESH_MS) {
+        this.#verdicts.delete(other);
+      }
+    }
     return allowed;
   }
 }

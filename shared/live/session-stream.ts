@@ -56,6 +56,8 @@ export interface SessionStreamParams {
   readonly previews: ReadonlySet<string>;
   /** How long the stream lives, in milliseconds; null for as long as the client likes. */
   readonly lifeMs: number | null;
+  /** Aborted when the server stops. */
+  readonly stopping: AbortSignal | undefined;
   /** Asked every second; false ends the stream. */
   readonly stillAllowed: () => Promise<boolean>;
   /** Called once, however the stream ends. */
@@ -94,6 +96,10 @@ class SessionStream {
   readonly #unstamped = new Set<number>();
   /** Events whose preview this client has been given from the start; the value is the next piece expected. */
   readonly #previewed = new Map<string, number>();
+  /** The position of the model request's start that is open on this stream; null between requests. */
+  #span: number | null = null;
+  /** Events of the open span that have been shown; their previews are too late. */
+  readonly #shown = new Set<string>();
   #unwatch: (() => void) | undefined;
   #proceed: (() => void) | undefined;
   #seq = 0;
@@ -130,7 +136,7 @@ class SessionStream {
     const { database, watch } = this.#services;
     const { sessionId, afterSeq, lifeMs } = this.#params;
     const head = await ledgerHead(database, { sessionId });
-    this.#seq = afterSeq ?? head.lastSeq;
+    this.#seq = Math.min(afterSeq ?? head.lastSeq, head.lastSeq);
     this.#subscription.pollEvery(head.running ? POLL_RUNNING_MS : POLL_IDLE_MS);
     for (const seq of head.queued) {
       if (seq <= this.#seq) {
@@ -156,6 +162,10 @@ class SessionStream {
     if (lifeMs !== null) {
       this.#every(lifeMs, () => this.#endWithHint());
     }
+    this.#params.stopping?.addEventListener("abort", this.#onStopping);
+    if (this.#params.stopping?.aborted) {
+      this.#endWithHint();
+    }
     while (!this.#closed) {
       await this.#showAll();
       if (this.#deleted) {
@@ -180,6 +190,7 @@ class SessionStream {
     this.#closed = true;
     this.#subscription.close();
     this.#unwatch?.();
+    this.#params.stopping?.removeEventListener("abort", this.#onStopping);
     for (const timer of this.#timers) {
       clearInterval(timer);
     }
@@ -198,15 +209,24 @@ class SessionStream {
     return own && this.#params.previews.has(type) && this.#previews.length < MAX_PREVIEWS;
   }
 
-  /** Shows what is there while there is room: the ledger first, then the previews that it has not overtaken. */
+  /**
+   * Shows what is there while there is room, in the order in which the channel told of it: previews up to the next one
+   * that needs the ledger to be read further, then the ledger. So a message that is committed already does not take
+   * the previews with it that came before.
+   */
   async #showAll(): Promise<void> {
     while (!this.#closed && this.#hasRoom() && (this.#look || this.#previews.length > 0)) {
-      const preview = this.#look ? undefined : this.#previews.shift();
+      const preview = this.#previews[0];
       if (preview === undefined || preview.afterSeq > this.#seq) {
         this.#look = false;
+        const before = this.#seq;
         await this.#showLedger();
-      }
-      if (preview !== undefined) {
+        if (preview !== undefined && this.#seq === before) {
+          // Told of a position that the ledger does not have: a preview of what was never committed.
+          this.#previews.shift();
+        }
+      } else {
+        this.#previews.shift();
         this.#showPreview(preview);
       }
     }
@@ -227,7 +247,7 @@ class SessionStream {
       if (event.processedAt === null) {
         this.#unstamped.add(event.seq);
       }
-      this.#previewed.delete(event.id);
+      this.#followSpan(event);
       this.#sendEvent(event, event.seq);
       if (event.type === "session.status_running" || event.type === "session.status_idle") {
         this.#subscription.pollEvery(event.type === "session.status_idle" ? POLL_IDLE_MS : POLL_RUNNING_MS);
@@ -242,15 +262,28 @@ class SessionStream {
     }
   }
 
+  /** The end of a span ends its previews, finished or not. */
+  #followSpan(event: LedgerEvent): void {
+    if (event.type === "span.model_request_start" || event.type === "span.model_request_end") {
+      this.#span = event.type === "span.model_request_start" ? event.seq : null;
+      this.#shown.clear();
+      this.#previewed.clear();
+    } else if (this.#span !== null) {
+      this.#shown.add(event.id);
+    }
+  }
+
   /**
-   * A preview is shown from its first piece on, without a gap, or not at all. A start is shown only while its span's
-   * start is the last thing that the ledger has: later it would follow its own message.
+   * A preview is shown from its first piece on, without a gap, or not at all; and only while its span is open and its
+   * event not yet shown.
    */
   #showPreview(preview: Preview): void {
     const { event } = preview;
     const id = event.type === "event_start" ? event.event.id : event.event_id;
-    const starts = event.type === "event_start" && this.#seq === preview.afterSeq;
-    const expected = starts ? 0 : this.#previewed.get(id);
+    if (preview.afterSeq !== this.#span || this.#shown.has(id)) {
+      return;
+    }
+    const expected = event.type === "event_start" ? 0 : this.#previewed.get(id);
     if (expected !== preview.piece) {
       this.#previewed.delete(id);
       return;
@@ -293,6 +326,8 @@ class SessionStream {
     this.#send(retryHint(RETRY_MS));
     this.close();
   }
+
+  readonly #onStopping = () => this.#endWithHint();
 
   async #checkAccess(): Promise<void> {
     try {

@@ -104,7 +104,8 @@ export async function claimDue(database: Transaction, limit: number): Promise<Ou
   }));
 }
 
-/** Drops a row that can have no effect any more. */
-export async function drop(database: Transaction, id: string): Promise<void> {
-  await database.query("delete from outbox where id = $1", [id]);
+/** Drops a row that can have no effect any more; false when it is gone already, because its effect has happened. */
+export async function drop(database: Transaction, id: string): Promise<boolean> {
+  const { rowCount } = await database.query("delete from outbox where id = $1", [id]);
+  return rowCount === 1;
 }

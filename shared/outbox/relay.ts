@@ -1,5 +1,7 @@
+import { inTransaction } from "../db/transaction.ts";
 import type { Product } from "../product.ts";
-import { claimDue, drop, type OutboxRow } from "./outbox.ts";
+import { lockTurn, nextSegment } from "../turns/turn-row.ts";
+import { claimDue, drop, type OutboxRow, queueStart } from "./outbox.ts";
 
 type Relay = Pick<Product, "database" | "orchestrator" | "log">;
 
@@ -45,25 +47,42 @@ async function deliverQuietly(product: Relay, row: OutboxRow): Promise<void> {
 async function deliver(product: Relay, row: OutboxRow): Promise<void> {
   if (row.kind === "start") {
     const outcome = await product.orchestrator.start({ name: `${row.turnId}-${row.segment}`, input: row.payload });
-    if (outcome === "exists" && !(await isCurrent(product, row))) {
-      await drop(product.database, row.id);
+    if (outcome === "exists") {
+      await judgeLost(product, row);
     }
     return;
   }
   const outcome = await product.orchestrator.release({ taskToken: row.taskToken ?? "", output: row.payload });
   // An execution that is told to stop writes nothing more, so its row has no other end than this one.
-  const stops = (JSON.parse(row.payload) as { next?: string }).next === "stop";
-  if (stops || (outcome === "stale" && !(await isCurrent(product, row)))) {
+  if ((JSON.parse(row.payload) as { next?: string }).next === "stop") {
     await drop(product.database, row.id);
+  } else if (outcome === "stale") {
+    await judgeLost(product, row);
   }
 }
 
-/** Whether the row's effect is still wanted: its segment is the turn's current one and waits for just this. */
-async function isCurrent(product: Relay, row: OutboxRow): Promise<boolean> {
-  const { rows } = await product.database.query<{ current: boolean }>(
-    `select segment = $2 and state in ('running', 'parked', 'backing_off') and ($3::text is null or task_token = $3) as current
-       from turns where id = $1`,
-    [row.turnId, row.segment, row.taskToken],
-  );
-  return rows[0]?.current ?? false;
+/**
+ * Nobody heard: the execution of that name is closed, or nothing waits on that token. The journal decides what that
+ * means. Where the row is still there (its effect has not happened) and its turn still runs in that very segment, the
+ * execution is lost, and the next segment takes over; the old one, should it live after all, is fenced. Anything else
+ * means that the effect has happened, or is no longer wanted.
+ */
+async function judgeLost(product: Relay, row: OutboxRow): Promise<void> {
+  const next = await inTransaction(product.database, async (transaction) => {
+    const locked = await lockTurn(transaction, { turnId: row.turnId, segment: row.segment });
+    const dropped = await drop(transaction, row.id);
+    if (!dropped || locked === null || !locked.owned || locked.turn.state !== "running") {
+      return null;
+    }
+    const { workspaceId, sessionId } = locked.turn;
+    const segment = await nextSegment(transaction, row.turnId);
+    return queueStart(transaction, { workspaceId, sessionId, turnId: row.turnId, segment });
+  });
+  if (next !== null) {
+    product.log.warn("An execution was lost; the turn's next segment takes over.", {
+      turn_id: row.turnId,
+      segment: next.segment,
+    });
+    await deliver(product, next);
+  }
 }

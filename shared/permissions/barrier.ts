@@ -72,14 +72,19 @@ export async function raiseBarrier(
   );
 }
 
-/** All actions of one round's calls, resolved ones included. */
-export async function actionsOfSteps(transaction: Transaction, stepIds: readonly string[]): Promise<PendingAction[]> {
+/** All actions of one round's calls, resolved ones included, in the order of the calls. */
+export async function actionsOfSteps(
+  transaction: Transaction,
+  sessionId: string,
+  steps: readonly Pick<ToolStep, "eventId">[],
+): Promise<PendingAction[]> {
+  const eventIds = steps.map((step) => step.eventId);
+  // By the primary key: the table holds every session's actions for ever.
   const { rows } = await transaction.query<Row>(
-    `select ${COLUMNS.replaceAll(/(\w+)/g, "p.$1")} from pending_actions p join tool_steps s on s.id = p.step_id
-      where p.step_id = any($1::text[]) order by s.position, p.need`,
-    [stepIds],
+    `select ${COLUMNS} from pending_actions where session_id = $1 and event_id = any($2::text[]) order by need`,
+    [sessionId, eventIds],
   );
-  return rows.map(toAction);
+  return rows.map(toAction).sort((one, other) => eventIds.indexOf(one.eventId) - eventIds.indexOf(other.eventId));
 }
 
 /** The actions on one published call; empty when there is no such call in the session. */

@@ -46,7 +46,7 @@ export async function admitEvents(
     throw new NotFound(`There is no session ${params.sessionId}.`);
   }
   if (session.archivedAt !== null || session.status === "terminated") {
-    throw new Conflict(`Session ${session.id} is archived; it takes no more events.`);
+    throw new InvalidRequest(`Session ${session.id} is archived; it takes no more events.`);
   }
   const admission = new Admission(transaction, new SessionUnit(transaction, session));
   for (const [index, event] of params.events.entries()) {
@@ -91,7 +91,9 @@ class Admission {
         }
         await this.#decide();
         const fields = event.session_thread_id == null ? {} : { session_thread_id: event.session_thread_id };
-        const eventId = this.#append(event.type, splice(fields), true);
+        this.#append(event.type, splice(fields), true);
+        // Messages of this batch that wait are in the ledger before the turn that they wait for ends.
+        await this.#unit.flush();
         const turn = await activeTurn(this.#transaction, { threadId: this.#threadId });
         if (turn !== null) {
           this.#outbox.push(
@@ -99,7 +101,6 @@ class Admission {
             ...(await releaseStopped(this.#transaction, turn)),
           );
         }
-        void eventId;
         return;
       }
       case "user.tool_confirmation":
@@ -249,12 +250,7 @@ class Admission {
   async #waiting(turn: TurnRow): Promise<string[]> {
     const round = await latestRound(this.#transaction, turn.id);
     const steps = round === null ? [] : await stepsOfRound(this.#transaction, { turnId: turn.id, round: round.number });
-    return waitingEventIds(
-      await actionsOfSteps(
-        this.#transaction,
-        steps.map((step) => step.id),
-      ),
-    );
+    return waitingEventIds(await actionsOfSteps(this.#transaction, turn.sessionId, steps));
   }
 
   /** After answers: the turn goes on when nothing is left, and says again what it waits for when something else is. */

@@ -1,5 +1,5 @@
 import type { SessionAgent } from "../contract/agents.ts";
-import { Conflict } from "../contract/errors.ts";
+import { Conflict, InvalidRequest } from "../contract/errors.ts";
 import { newId } from "../contract/ids.ts";
 import { patchMetadata } from "../contract/schema.ts";
 import type { Session, UpdateSession } from "../contract/sessions.ts";
@@ -25,7 +25,7 @@ export async function updateSession(
 ): Promise<Session> {
   const row = await lockLiving(transaction, ref);
   if (row.archivedAt !== null) {
-    throw new Conflict(`Session ${row.id} is archived; it cannot be changed.`);
+    throw new InvalidRequest(`Session ${row.id} is archived; it cannot be changed.`);
   }
   const current = await getSession(transaction, ref);
   const title = change.title === undefined ? current.title : change.title;

@@ -30,8 +30,10 @@ export interface EventDraft {
 export class SessionUnit {
   readonly session: SessionRow;
   readonly #transaction: Transaction;
-  readonly #events: (LedgerEvent & { readonly previousHash: Buffer; readonly hash: Buffer })[] = [];
-  readonly #stamps: string[] = [];
+  #events: (LedgerEvent & { readonly previousHash: Buffer; readonly hash: Buffer })[] = [];
+  #stamps: { readonly eventId: string; readonly at: Date }[] = [];
+  #changed = false;
+  #now: Date;
   #seq: number;
   #hash: Buffer;
   #status: SessionStatus;
@@ -43,6 +45,7 @@ export class SessionUnit {
   constructor(transaction: Transaction, session: SessionRow) {
     this.session = session;
     this.#transaction = transaction;
+    this.#now = session.now;
     this.#seq = session.lastSeq;
     this.#hash = session.lastHash;
     this.#status = session.status;
@@ -63,10 +66,11 @@ export class SessionUnit {
 
   /** True when `flush` will change what a stream shows. */
   get changesLedger(): boolean {
-    return this.#events.length > 0 || this.#stamps.length > 0;
+    return this.#changed;
   }
 
   append(draft: EventDraft): LedgerEvent {
+    this.#changed = true;
     this.#seq += 1;
     const event: LedgerEvent = {
       sessionId: this.session.id,
@@ -75,8 +79,8 @@ export class SessionUnit {
       threadId: draft.threadId,
       type: draft.type,
       payload: draft.payload,
-      receivedAt: this.session.now,
-      processedAt: draft.processed === false ? null : this.session.now,
+      receivedAt: this.#now,
+      processedAt: draft.processed === false ? null : this.#now,
     };
     const previousHash = this.#hash;
     this.#hash = eventHash(previousHash, event);
@@ -84,9 +88,14 @@ export class SessionUnit {
     return event;
   }
 
-  /** Marks a queued event as taken up now. */
+  /**
+   * Marks a queued event as taken up now: an instant after everything before it, because lists order by it and the
+   * event's position is an old one.
+   */
   stamp(eventId: string): void {
-    this.#stamps.push(eventId);
+    this.#changed = true;
+    this.#now = new Date(this.#now.getTime() + 1);
+    this.#stamps.push({ eventId, at: this.#now });
   }
 
   addUsage(usage: ModelUsage): void {
@@ -107,7 +116,7 @@ export class SessionUnit {
     }
     this.#status = "running";
     this.#stopReason = null;
-    this.#runningSince ??= this.session.now;
+    this.#runningSince ??= this.#now;
     this.append({
       id: this.#statusId("session.status_running", cause),
       type: "session.status_running",
@@ -193,19 +202,23 @@ export class SessionUnit {
 
   #stopClock(): void {
     if (this.#runningSince !== null) {
-      this.#activeMs += this.session.now.getTime() - this.#runningSince.getTime();
+      this.#activeMs += this.#now.getTime() - this.#runningSince.getTime();
       this.#runningSince = null;
     }
   }
 
-  /** Writes what was gathered: one statement, and another when queued events were stamped. */
+  /**
+   * Writes what was gathered: one statement, and another when queued events were stamped. May be called again: what
+   * reads the ledger in between finds everything.
+   */
   async flush(): Promise<void> {
     const { session } = this;
     const events = this.#events;
     if (this.#stamps.length > 0) {
       await this.#transaction.query(
-        "update events set processed_at = $3 where session_id = $1 and id = any($2::text[]) and processed_at is null",
-        [session.id, this.#stamps, session.now],
+        `update events e set processed_at = s.at from unnest($2::text[], $3::timestamptz[]) as s (id, at)
+          where e.session_id = $1 and e.id = s.id and e.processed_at is null`,
+        [session.id, this.#stamps.map((stamp) => stamp.eventId), this.#stamps.map((stamp) => stamp.at)],
       );
     }
     await this.#transaction.query(
@@ -217,16 +230,16 @@ export class SessionUnit {
        ), thread as (
          update threads set status = $3, updated_at = $6 from session where threads.id = session.primary_thread_id
        )
-       insert into events (session_id, workspace_id, received_at, seq, id, thread_id, type, payload, processed_at, previous_hash, hash)
-       select $1, $2, $6, * from unnest($15::bigint[], $16::text[], $17::text[], $18::text[], $19::text[],
-                                        $20::timestamptz[], $21::bytea[], $22::bytea[])`,
+       insert into events (session_id, workspace_id, seq, id, thread_id, type, payload, processed_at, previous_hash, hash, received_at)
+       select $1, $2, * from unnest($15::bigint[], $16::text[], $17::text[], $18::text[], $19::text[],
+                                    $20::timestamptz[], $21::bytea[], $22::bytea[], $24::timestamptz[])`,
       [
         session.id,
         session.workspaceId,
         this.#status,
         this.#seq,
         this.#hash,
-        session.now,
+        this.#now,
         this.#usage.inputTokens,
         this.#usage.outputTokens,
         this.#usage.cacheReadInputTokens,
@@ -244,8 +257,11 @@ export class SessionUnit {
         events.map((event) => event.previousHash),
         events.map((event) => event.hash),
         this.#stopReason,
+        events.map((event) => event.receivedAt),
       ],
     );
+    this.#events = [];
+    this.#stamps = [];
   }
 }
 

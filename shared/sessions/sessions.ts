@@ -1,7 +1,7 @@
 import { getAgent } from "../agents/agents.ts";
 import type { SessionAgent } from "../contract/agents.ts";
 import type { AcceptedEvent } from "../contract/client-events.ts";
-import { Conflict, NotFound } from "../contract/errors.ts";
+import { InvalidRequest, NotFound } from "../contract/errors.ts";
 import { newId } from "../contract/ids.ts";
 import type { CreateSession, Session, SessionStatus } from "../contract/sessions.ts";
 import type { Transaction } from "../db/transaction.ts";
@@ -24,11 +24,11 @@ export async function createSession(
   const reference = typeof body.agent === "string" ? { type: "agent" as const, id: body.agent } : body.agent;
   const agent = await getAgent(transaction, { workspaceId, agentId: reference.id, version: reference.version });
   if (agent.archived_at !== null) {
-    throw new Conflict(`agent: ${agent.id} is archived; no new session can use it.`);
+    throw new InvalidRequest(`agent: ${agent.id} is archived; no new session can use it.`);
   }
   const environment = await getEnvironment(transaction, { workspaceId, environmentId: body.environment_id });
   if (environment.archived_at !== null) {
-    throw new Conflict(`environment_id: ${environment.id} is archived; no new session can use it.`, {
+    throw new InvalidRequest(`environment_id: ${environment.id} is archived; no new session can use it.`, {
       details: { error_code: "environment_archived" },
     });
   }

@@ -11,6 +11,8 @@ export interface TranscriptEntry {
   readonly content: string;
   /** The tool calls of an assistant entry, or the calls that a user entry answers. */
   readonly toolUseIds: readonly string[];
+  /** A message that the provider refused as malformed. */
+  readonly refused: boolean;
 }
 
 /**
@@ -26,14 +28,21 @@ export async function readTranscript(
     role: "user" | "assistant";
     content: string;
     tool_use_ids: string[];
+    refused: boolean;
   }>(
-    `select e.id, e.role, e.content, e.tool_use_ids
+    `select e.id, e.role, e.content, e.tool_use_ids, t.trigger_refused and e.ordinal = 0 as refused
        from turns t join transcript_entries e on e.turn_id = t.id
       where t.thread_id = $1 and t.ordinal <= $2
       order by t.ordinal, e.ordinal`,
     [params.threadId, params.throughOrdinal],
   );
-  return rows.map((row) => ({ id: row.id, role: row.role, content: row.content, toolUseIds: row.tool_use_ids }));
+  return rows.map((row) => ({
+    id: row.id,
+    role: row.role,
+    content: row.content,
+    toolUseIds: row.tool_use_ids,
+    refused: row.refused,
+  }));
 }
 
 export interface EntryDraft {
@@ -74,4 +83,9 @@ export async function appendEntry(
     ],
   );
   return id;
+}
+
+/** Remembers that the provider refused the turn's first request; the message itself is never rewritten. */
+export async function markTriggerRefused(transaction: Transaction, turnId: string): Promise<void> {
+  await transaction.query("update turns set trigger_refused = true where id = $1", [turnId]);
 }

@@ -1,10 +1,10 @@
-import type { EndOutput, GateOutput, ParkInput, TurnRef } from "../../statemachines/turn-payload.ts";
+import type { AwaitInput, BackoffInput, EndOutput, GateOutput, TurnRef } from "../../statemachines/turn-payload.ts";
 import { inTransaction, type Transaction } from "../db/transaction.ts";
 import { stepsOfRound } from "../journal/tool-steps.ts";
 import { type OutboxRow, queueRelease, queueStart } from "../outbox/outbox.ts";
 import { relayAfterCommit } from "../outbox/relay.ts";
 import type { Product } from "../product.ts";
-import { standing } from "./gate-tools.ts";
+import { type Standing, standing } from "./gate-tools.ts";
 import { latestRound } from "./rounds.ts";
 import { lockTurn, nextSegment, setTurnState, type TurnRow } from "./turn-row.ts";
 
@@ -13,50 +13,67 @@ import { lockTurn, nextSegment, setTurnState, type TurnRow } from "./turn-row.ts
  * release, so that it does not matter which comes first, the answer or the token that waits for it.
  */
 
-/** The handler of state AwaitActions: stores the token, unless there is nothing left to wait for. */
-export async function awaitActions(product: Product, input: ParkInput): Promise<void> {
-  const rows = await inTransaction(product.database, (transaction) => park(transaction, input, "parked"));
-  await relayAfterCommit(product, rows);
-}
-
-/** The handler of state Backoff: stores the token, so that an interrupt ends the wait at once. */
-export async function backoff(product: Product, input: ParkInput): Promise<void> {
-  const rows = await inTransaction(product.database, (transaction) => park(transaction, input, "backing_off"));
-  await relayAfterCommit(product, rows);
-}
-
-async function park(transaction: Transaction, input: ParkInput, state: "parked" | "backing_off"): Promise<OutboxRow[]> {
-  const ref = { turnId: input.turnId, segment: input.segment };
-  const locked = await lockTurn(transaction, ref);
-  if (locked === null) {
-    return [];
-  }
-  const { turn } = locked;
-  const draft = { workspaceId: turn.workspaceId, sessionId: turn.sessionId, ...ref, taskToken: input.taskToken };
-  if (!locked.owned) {
-    return [await queueRelease(transaction, { ...draft, output: stopped(ref) })];
-  }
-  if (state === "parked") {
+/**
+ * The handler of state AwaitActions: stores the token, unless there is nothing left to wait for.
+ *
+ * A handler may come late, when its state has timed out and the turn is elsewhere: then it leaves no trace, because
+ * its token is dead and would overwrite a living one.
+ */
+export async function awaitActions(product: Product, input: AwaitInput): Promise<void> {
+  const rows = await inTransaction(product.database, async (transaction) => {
+    const ref = { turnId: input.turnId, segment: input.segment };
+    const locked = await lockTurn(transaction, ref);
+    const round = locked === null ? null : await latestRound(transaction, ref.turnId);
+    if (locked === null || round === null) {
+      return [];
+    }
+    const { turn } = locked;
+    const draft = { workspaceId: turn.workspaceId, sessionId: turn.sessionId, ...ref, taskToken: input.taskToken };
+    if (!locked.owned) {
+      return [await queueRelease(transaction, { ...draft, output: stopped(ref) })];
+    }
+    if (round.number !== input.round || round.state !== "gated") {
+      return [];
+    }
     const stand = await standingOf(transaction, turn);
     if (stand.next === "continue") {
       return [await queueRelease(transaction, { ...draft, output: { ...ref, ...stand } satisfies GateOutput })];
     }
-  }
-  await setTurnState(transaction, { turnId: turn.id, state, taskToken: input.taskToken });
-  return [];
+    await setTurnState(transaction, { turnId: turn.id, state: "parked", taskToken: input.taskToken });
+    return [];
+  });
+  await relayAfterCommit(product, rows);
+}
+
+/** The handler of state Backoff: stores the token, so that an interrupt ends the wait at once. A late one leaves no trace. */
+export async function backoff(product: Product, input: BackoffInput): Promise<void> {
+  const rows = await inTransaction(product.database, async (transaction) => {
+    const ref = { turnId: input.turnId, segment: input.segment };
+    const locked = await lockTurn(transaction, ref);
+    if (locked === null) {
+      return [];
+    }
+    const { turn } = locked;
+    if (!locked.owned) {
+      const draft = { workspaceId: turn.workspaceId, sessionId: turn.sessionId, ...ref, taskToken: input.taskToken };
+      return [await queueRelease(transaction, { ...draft, output: stopped(ref) })];
+    }
+    if (turn.state === "backing_off" && turn.retries === input.retry) {
+      await setTurnState(transaction, { turnId: turn.id, state: "backing_off", taskToken: input.taskToken });
+    }
+    return [];
+  });
+  await relayAfterCommit(product, rows);
 }
 
 function stopped(ref: TurnRef): GateOutput {
-  return { turnId: ref.turnId, segment: ref.segment, run: [], next: "stop" };
+  return { turnId: ref.turnId, segment: ref.segment, run: [], round: 0, next: "stop" };
 }
 
-async function standingOf(
-  transaction: Transaction,
-  turn: TurnRow,
-): Promise<{ run: string[]; next: "wait" | "continue" }> {
+async function standingOf(transaction: Transaction, turn: TurnRow): Promise<Standing> {
   const round = await latestRound(transaction, turn.id);
   const steps = round === null ? [] : await stepsOfRound(transaction, { turnId: turn.id, round: round.number });
-  return standing(transaction, steps);
+  return standing(transaction, turn.sessionId, round?.number ?? 0, steps);
 }
 
 /**

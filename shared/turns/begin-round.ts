@@ -24,6 +24,9 @@ export const LEASE_SECONDS = 15;
  */
 const ROUNDS_PER_SEGMENT = 100;
 
+/** A provider that pauses for ever would be asked for ever. */
+const MAX_ROUNDS = 1000;
+
 export interface BegunRound {
   readonly kind: "request";
   readonly session: SessionRow;
@@ -103,7 +106,7 @@ async function nextStep(
     case "answered": {
       const steps = await stepsOfRound(transaction, { turnId: turn.id, round: round.number });
       const routed = routeStop(round.stopReason, round.stopDetails, steps.length);
-      return routed.next === "continue"
+      return routed.next === "continue" && round.number < MAX_ROUNDS
         ? newRound(turn, round)
         : { kind: "known", next: routed.next === "tools" ? "tools" : "end" };
     }

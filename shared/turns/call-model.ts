@@ -1,13 +1,15 @@
+import { setTimeout } from "node:timers/promises";
 import type { CallModelOutput, TurnRef } from "../../statemachines/turn-payload.ts";
-import { inTransaction } from "../db/transaction.ts";
-import { NO_USAGE, recordLateUsage, renewLease, stillOwned } from "../journal/provider-calls.ts";
+import { inTransaction, type Transaction } from "../db/transaction.ts";
+import { NO_USAGE, renewLease, stillOwned } from "../journal/provider-calls.ts";
 import { ModelAborted, ModelError } from "../model/model.ts";
 import { relayAfterCommit } from "../outbox/relay.ts";
 import type { Product } from "../product.ts";
 import { type BegunRound, beginRound, LEASE_SECONDS } from "./begin-round.ts";
-import { completeRound, type Finished, failRound } from "./finish-round.ts";
+import { abandonRound, completeRound, type Finished, failRound } from "./finish-round.ts";
 import { previewPublisher } from "./previews.ts";
 import { TurnBusyError } from "./turn-errors.ts";
+import { assertUsable } from "./usable-response.ts";
 
 /** How often a running call looks whether it still owns its turn; an interrupt reaches it within a second. */
 const FENCE_MS = 1000;
@@ -31,8 +33,17 @@ export async function callModel(product: Product, ref: TurnRef): Promise<CallMod
   const finished = await request(product, ref, begun);
   void product.live.publish(sessionId, { type: "wake" });
   await relayAfterCommit(product, finished.outbox);
-  const { next, delaySeconds } = finished;
-  return delaySeconds === undefined ? { ...ref, next } : { ...ref, next, delaySeconds };
+  const { next, delaySeconds, retry } = finished;
+  if (next === "busy") {
+    // `stop` would end the execution of a turn that is still this segment's; the Retry asks the journal again.
+    throw new TurnBusyError(ref.turnId);
+  }
+  return {
+    ...ref,
+    next,
+    ...(delaySeconds === undefined ? {} : { delaySeconds }),
+    ...(retry === undefined ? {} : { retry }),
+  };
 }
 
 async function request(product: Product, ref: TurnRef, begun: BegunRound): Promise<Finished> {
@@ -41,21 +52,39 @@ async function request(product: Product, ref: TurnRef, begun: BegunRound): Promi
   const previews = previewPublisher(product.live, begun);
   try {
     const response = await product.model.stream({ body: begun.body, signal: abort.signal, onPreview: previews });
-    return await inTransaction(product.database, (transaction) => completeRound(transaction, ref, begun, response));
+    assertUsable(response);
+    return await stored(product, (transaction) => completeRound(transaction, ref, begun, response));
   } catch (error) {
     if (error instanceof ModelError) {
-      return await inTransaction(product.database, (transaction) => failRound(transaction, ref, begun, error));
+      return await stored(product, (transaction) => failRound(transaction, ref, begun, error));
     }
     if (error instanceof ModelAborted) {
-      await inTransaction(product.database, (transaction) =>
-        recordLateUsage(transaction, { callId: begun.callId, usage: error.usage ?? NO_USAGE, requestId: null }),
-      );
-      return { next: "stop", outbox: [] };
+      const late = { usage: error.usage ?? NO_USAGE, requestId: null };
+      return await stored(product, (transaction) => abandonRound(transaction, ref, begun, late));
     }
     throw error;
   } finally {
     stopWatching();
   }
+}
+
+/** How often, and with which pauses, an answer that is here and paid for is tried to be stored. */
+const STORE_PAUSES_MS = [100, 400, 1600];
+
+/**
+ * Stores an outcome, through a database that is away for a moment. Every outcome may be stored twice: the second time
+ * finds the call ended and changes nothing.
+ */
+async function stored(product: Product, store: (transaction: Transaction) => Promise<Finished>): Promise<Finished> {
+  for (const pause of STORE_PAUSES_MS) {
+    try {
+      return await inTransaction(product.database, store);
+    } catch (error) {
+      product.log.warn("An outcome could not be stored and is tried again.", { error: (error as Error).name });
+      await setTimeout(pause);
+    }
+  }
+  return inTransaction(product.database, store);
 }
 
 /**

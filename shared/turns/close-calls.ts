@@ -26,10 +26,7 @@ export async function closeOpenCalls(
   const open = (await stepsOfRound(transaction, { turnId: turn.id, round: round.number })).filter(
     (step) => !isSettled(step),
   );
-  const actions = await actionsOfSteps(
-    transaction,
-    open.map((step) => step.id),
-  );
+  const actions = await actionsOfSteps(transaction, turn.sessionId, open);
   const content = JSON.stringify([{ type: "text", text: why }]);
   for (const step of open) {
     const eventId = derivedId("sevt", step.id, "tool_result");

@@ -2,15 +2,15 @@ import type { EndOutput, FailTurnInput, TurnRef } from "../../statemachines/turn
 import { derivedId } from "../contract/ids.ts";
 import type { Transaction } from "../db/transaction.ts";
 import { inTransaction } from "../db/transaction.ts";
-import { endCall, NO_USAGE } from "../journal/provider-calls.ts";
+import { stepsOfRound } from "../journal/tool-steps.ts";
 import { splice } from "../ledger/event.ts";
 import type { OutboxRow } from "../outbox/outbox.ts";
 import { relayAfterCommit } from "../outbox/relay.ts";
 import type { Product } from "../product.ts";
 import { SessionUnit } from "../sessions/session-unit.ts";
-import { spanEnd } from "./begin-round.ts";
 import { closeOpenCalls } from "./close-calls.ts";
 import { endTurn } from "./end-turn.ts";
+import { closeSpan } from "./open-span.ts";
 import { latestRound } from "./rounds.ts";
 import { routeStop } from "./stop-reason.ts";
 import { type LockedTurn, lockTurn } from "./turn-row.ts";
@@ -38,22 +38,9 @@ export function failTurn(product: Product, input: FailTurnInput): Promise<EndOut
   });
   return finish(product, ref, async (transaction, unit, { turn }) => {
     const round = await latestRound(transaction, turn.id);
-    if (round !== null && round.state !== "gated") {
-      await endCall(transaction, {
-        callId: round.call.id,
-        state: "ambiguous",
-        usage: NO_USAGE,
-        errorType: "turn_failed",
-      });
-      unit.append(
-        spanEnd({
-          callId: round.call.id,
-          spanEventId: round.call.spanEventId,
-          threadId: turn.threadId,
-          isError: true,
-          usage: NO_USAGE,
-        }),
-      );
+    if (round !== null) {
+      const steps = await stepsOfRound(transaction, { turnId: turn.id, round: round.number });
+      await closeSpan(transaction, unit, turn, { round, calls: steps.length, errorType: "turn_failed" });
     }
     await closeOpenCalls(
       transaction,

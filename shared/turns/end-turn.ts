@@ -44,7 +44,8 @@ export async function endTurn(
     return [];
   }
   const next = queued[0];
-  if (next === undefined || ending.state === "interrupted") {
+  // An ordinary end needs no idle when the thread goes on; anything else a client must get to see.
+  if (next === undefined || ending.state === "interrupted" || ending.reason.type !== "end_turn") {
     unit.idle(turn.threadId, turn.id, ending.reason);
   }
   if (next === undefined) {

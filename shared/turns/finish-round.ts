@@ -8,17 +8,19 @@ import { type Block, readBlocks } from "../model/content-blocks.ts";
 import type { ModelError, ModelResponse, ModelUsage } from "../model/model.ts";
 import type { OutboxRow } from "../outbox/outbox.ts";
 import { SessionUnit } from "../sessions/session-unit.ts";
-import { appendEntry } from "../transcript/transcript.ts";
+import { appendEntry, markTriggerRefused } from "../transcript/transcript.ts";
 import { retryDelaySeconds } from "./backoff-delay.ts";
 import { type BegunRound, spanEnd } from "./begin-round.ts";
 import { endTurn } from "./end-turn.ts";
 import { setRoundState } from "./rounds.ts";
 import { routeStop } from "./stop-reason.ts";
-import { type LockedTurn, lockTurn, setTurnState } from "./turn-row.ts";
+import { lockTurn, setTurnState } from "./turn-row.ts";
 
 export interface Finished {
-  readonly next: ModelOutcome;
+  /** `busy`: the segment still owns the turn, but this call was judged by somebody else; the journal decides what is next. */
+  readonly next: ModelOutcome | "busy";
   readonly delaySeconds?: number;
+  readonly retry?: number;
   /** What the caller relays after the commit. */
   readonly outbox: readonly OutboxRow[];
 }
@@ -33,22 +35,38 @@ export function thinkingEventId(callId: string): string {
   return derivedId("sevt", callId, "agent.thinking");
 }
 
-/** Locks the turn again; when it was taken away meanwhile, keeps the cost and nothing else. */
-async function lockOwned(
+/**
+ * A call whose answer can no longer count: its turn was taken away (an interrupt, a newer segment), or its lease ran out
+ * and another attempt is under way. What the provider counted is kept, once; an open span is closed.
+ */
+export async function abandonRound(
   transaction: Transaction,
   ref: TurnRef,
-  late: { readonly callId: string; readonly usage: ModelUsage; readonly requestId: string | null },
-): Promise<LockedTurn | null> {
+  begun: BegunRound,
+  late: { readonly usage: ModelUsage; readonly requestId: string | null },
+): Promise<Finished> {
   const locked = await lockTurn(transaction, ref);
-  if (locked?.owned) {
-    return locked;
+  if (locked === null) {
+    return { next: "stop", outbox: [] };
   }
-  if (locked !== null && (await recordLateUsage(transaction, late))) {
-    const unit = new SessionUnit(transaction, locked.session);
+  const unit = new SessionUnit(transaction, locked.session);
+  const recorded = await recordLateUsage(transaction, { callId: begun.callId, ...late });
+  if (recorded !== null) {
     unit.addUsage(late.usage);
+    if (recorded.was === "started" && locked.owned) {
+      unit.append(
+        spanEnd({
+          callId: begun.callId,
+          spanEventId: begun.spanEventId,
+          threadId: locked.turn.threadId,
+          isError: true,
+          usage: late.usage,
+        }),
+      );
+    }
     await unit.flush();
   }
-  return null;
+  return { next: locked.owned ? "busy" : "stop", outbox: [] };
 }
 
 /** Stores the exact response, prepares its tool calls and publishes its text, in one transaction. */
@@ -58,17 +76,17 @@ export async function completeRound(
   begun: BegunRound,
   response: ModelResponse,
 ): Promise<Finished> {
-  const late = { callId: begun.callId, usage: response.usage, requestId: response.requestId };
-  const locked = await lockOwned(transaction, ref, late);
-  if (locked === null) {
-    return { next: "stop", outbox: [] };
+  const { usage, requestId } = response;
+  const locked = await lockTurn(transaction, ref);
+  const call = { callId: begun.callId, usage, requestId };
+  if (
+    !locked?.owned ||
+    !(await endCall(transaction, { ...call, state: "completed", stopReason: response.stopReason }))
+  ) {
+    return abandonRound(transaction, ref, begun, { usage, requestId });
   }
   const { session, turn } = locked;
   const unit = new SessionUnit(transaction, session);
-  const ended = await endCall(transaction, { ...late, state: "completed", stopReason: response.stopReason });
-  if (!ended) {
-    return { next: "stop", outbox: [] };
-  }
   unit.addUsage(response.usage);
   const blocks = readBlocks(response.content);
   const calls = blocks.filter((block) => block.type === "tool_use" && block.id !== undefined);
@@ -150,6 +168,7 @@ function publishText(unit: SessionUnit, begun: BegunRound, blocks: readonly Bloc
 function stepOf(begun: BegunRound, block: Block, position: number) {
   const id = derivedId("step", begun.callId, position);
   const name = block.name ?? "";
+  const broken = block.brokenInput !== undefined;
   return {
     id,
     turnId: begun.turn.id,
@@ -159,7 +178,9 @@ function stepOf(begun: BegunRound, block: Block, position: number) {
     providerToolUseId: block.id ?? "",
     name,
     input: block.inputText ?? "{}",
-    owner: begun.session.runtime.tools.find((tool) => tool.name === name)?.owner ?? ("none" as const),
+    // A call whose input is broken is nobody's: the gate refuses it.
+    owner:
+      (broken ? undefined : begun.session.runtime.tools.find((tool) => tool.name === name)?.owner) ?? ("none" as const),
     idempotencyKey: id,
   };
 }
@@ -175,14 +196,14 @@ export async function failRound(
   error: ModelError,
 ): Promise<Finished> {
   const usage = error.usage ?? NO_USAGE;
-  const late = { callId: begun.callId, usage, requestId: error.requestId };
-  const locked = await lockOwned(transaction, ref, late);
-  if (locked === null) {
-    return { next: "stop", outbox: [] };
+  const { requestId } = error;
+  const locked = await lockTurn(transaction, ref);
+  const call = { callId: begun.callId, usage, requestId };
+  if (!locked?.owned || !(await endCall(transaction, { ...call, state: "failed", errorType: error.type }))) {
+    return abandonRound(transaction, ref, begun, { usage, requestId });
   }
   const { session, turn } = locked;
   const unit = new SessionUnit(transaction, session);
-  await endCall(transaction, { ...late, state: "failed", errorType: error.type });
   unit.addUsage(usage);
   unit.append(
     spanEnd({ callId: begun.callId, spanEventId: begun.spanEventId, threadId: turn.threadId, isError: true, usage }),
@@ -196,8 +217,12 @@ export async function failRound(
     return {
       next: "retry",
       delaySeconds: retryDelaySeconds(turn.retries, error.retryAfterMs, Math.random()),
+      retry: turn.retries + 1,
       outbox: [],
     };
+  }
+  if (error.status === 400 && begun.round === 1 && !error.tooLarge) {
+    await markTriggerRefused(transaction, turn.id);
   }
   const outbox = await endTurn(transaction, unit, turn, {
     state: "exhausted",

@@ -1,7 +1,7 @@
 import type { GateOutput, TurnRef } from "../../statemachines/turn-payload.ts";
 import { derivedId } from "../contract/ids.ts";
 import { inTransaction, type Transaction } from "../db/transaction.ts";
-import { isSettled, setPermissions, settleStep, stepsOfRound, type ToolStep } from "../journal/tool-steps.ts";
+import { setPermissions, settleStep, stepsOfRound, type ToolStep } from "../journal/tool-steps.ts";
 import { splice } from "../ledger/event.ts";
 import { actionsOfSteps, raiseBarrier, runnableSteps, waitingEventIds } from "../permissions/barrier.ts";
 import { deniedText, judge, type Need, needsOf, type Verdict } from "../permissions/gate.ts";
@@ -42,12 +42,12 @@ async function gate(transaction: Transaction, ref: TurnRef): Promise<Gated> {
   const locked = await lockTurn(transaction, ref);
   const round = locked === null ? null : await latestRound(transaction, ref.turnId);
   if (locked === null || !locked.owned || round === null) {
-    return { ...quiet, output: { ...ref, run: [], next: "stop" } };
+    return { ...quiet, output: { ...ref, run: [], round: 0, next: "stop" } };
   }
   const { session, turn } = locked;
   const steps = await stepsOfRound(transaction, { turnId: turn.id, round: round.number });
   if (round.state !== "answered") {
-    return { ...quiet, output: { ...ref, ...(await standing(transaction, steps)) } };
+    return { ...quiet, output: { ...ref, ...(await standing(transaction, session.id, round.number, steps)) } };
   }
 
   const unit = new SessionUnit(transaction, session);
@@ -92,24 +92,27 @@ async function gate(transaction: Transaction, ref: TurnRef): Promise<Gated> {
     .filter(({ step, verdict }) => step.owner === "platform_managed" && verdict.permission === "allow")
     .map(({ step }) => step.id);
   return {
-    output: { ...ref, run, next: needs.length > 0 ? "wait" : "continue" },
+    output: { ...ref, run, round: round.number, next: needs.length > 0 ? "wait" : "continue" },
     sessionId: session.id,
     environmentId: queued ? session.environmentId : null,
   };
 }
 
+export interface Standing {
+  readonly run: string[];
+  readonly round: number;
+  readonly next: "wait" | "continue";
+}
+
 /** Where a gated round stands: what may run, and whether anything is still awaited. */
 export async function standing(
   transaction: Transaction,
+  sessionId: string,
+  round: number,
   steps: readonly ToolStep[],
-): Promise<{ run: string[]; next: "wait" | "continue" }> {
-  const actions = await actionsOfSteps(
-    transaction,
-    steps.map((step) => step.id),
-  );
-  const open = steps.filter((step) => !isSettled(step)).map((step) => step.id);
-  const run = runnableSteps(steps, actions).filter((id) => open.includes(id));
-  return { run, next: waitingEventIds(actions).length > 0 ? "wait" : "continue" };
+): Promise<Standing> {
+  const actions = await actionsOfSteps(transaction, sessionId, steps);
+  return { run: runnableSteps(steps, actions), round, next: waitingEventIds(actions).length > 0 ? "wait" : "continue" };
 }
 
 function verdictOf(session: SessionRow, step: ToolStep): Verdict {

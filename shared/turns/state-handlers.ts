@@ -1,4 +1,10 @@
-import type { FailTurnInput, ParkInput, RunToolInput, TurnRef } from "../../statemachines/turn-payload.ts";
+import type {
+  AwaitInput,
+  BackoffInput,
+  FailTurnInput,
+  RunToolInput,
+  TurnRef,
+} from "../../statemachines/turn-payload.ts";
 import type { Product } from "../product.ts";
 import { awaitActions, backoff, handOver, hibernate } from "./await-actions.ts";
 import { callModel } from "./call-model.ts";
@@ -11,9 +17,9 @@ export const STATE_HANDLERS = {
   CallModel: (product: Product, input: unknown) => callModel(product, input as TurnRef),
   GateTools: (product: Product, input: unknown) => gateTools(product, input as TurnRef),
   RunTool: (product: Product, input: unknown) => runTool(product, input as RunToolInput),
-  AwaitActions: (product: Product, input: unknown) => awaitActions(product, input as ParkInput),
+  AwaitActions: (product: Product, input: unknown) => awaitActions(product, input as AwaitInput),
   Hibernate: (product: Product, input: unknown) => hibernate(product, input as TurnRef),
-  Backoff: (product: Product, input: unknown) => backoff(product, input as ParkInput),
+  Backoff: (product: Product, input: unknown) => backoff(product, input as BackoffInput),
   HandOver: (product: Product, input: unknown) => handOver(product, input as TurnRef),
   CompleteTurn: (product: Product, input: unknown) => completeTurn(product, input as TurnRef),
   FailTurn: (product: Product, input: unknown) => failTurn(product, input as FailTurnInput),

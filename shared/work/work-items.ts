@@ -61,7 +61,12 @@ export interface WorkRef {
   readonly workId: string;
 }
 
-/** Claims the oldest item that nobody holds; null when there is none. One statement: two polls never get the same item. */
+/**
+ * Claims the oldest item that nobody holds; null when there is none. One statement: two polls never get the same item.
+ *
+ * An item whose session has another one that is still stopping waits for it: two workers would be shown the same open
+ * call. A stopping item whose owner is gone (its lease has run out) is ended on the way.
+ */
 export async function claimWork(
   database: Transaction,
   params: {
@@ -73,13 +78,20 @@ export async function claimWork(
 ): Promise<Work | null> {
   const token = newSecret("sk-mango-ses");
   const { rows } = await database.query<Row>(
-    `update work_items set state = 'queued', token_digest = $3, worker_id = $4, claimed_at = now(), acknowledged_at = null,
+    `with ended as (
+       update work_items set state = 'stopped', token_digest = null, stopped_at = now()
+        where environment_id = $1 and workspace_id = $2 and state = 'stopping' and lease_expires_at < now()
+     )
+     update work_items set state = 'queued', token_digest = $3, worker_id = $4, claimed_at = now(), acknowledged_at = null,
             started_at = null, last_heartbeat = null, latest_heartbeat_at = null, lease_expires_at = null
       where id = (
-        select id from work_items
+        select id from work_items item
          where environment_id = $1 and workspace_id = $2
            and ((state = 'queued' and (claimed_at is null or claimed_at < now() - make_interval(secs => $5)))
              or (state in ('starting', 'active') and lease_expires_at < now()))
+           and not exists (
+             select 1 from work_items other
+              where other.session_id = item.session_id and other.state = 'stopping' and other.lease_expires_at >= now())
          order by created_at limit 1 for update skip locked)
       returning ${COLUMNS}`,
     [params.environmentId, params.workspaceId, secretDigest(token), params.workerId, params.reclaimOlderThanMs / 1000],
@@ -173,7 +185,7 @@ export async function stopWork(
   const { rows } = await transaction.query<Row>(
     `update work_items set
         state = case when $4 or state = 'stopping' then 'stopped' when state = 'active' then 'stopping' else 'queued' end,
-        token_digest = case when $4 or state = 'stopping' then null else token_digest end,
+        token_digest = case when not $4 and state = 'active' then token_digest end,
         claimed_at = case when not $4 and state in ('queued', 'starting') then null else claimed_at end,
         lease_expires_at = case when not $4 and state in ('queued', 'starting') then null else lease_expires_at end,
         stop_requested_at = coalesce(stop_requested_at, now()),

@@ -18,6 +18,8 @@ create table turns (
   retries integer not null default 0,
   -- Rounds begun in the current segment, for the hand over.
   segment_rounds integer not null default 0,
+  -- The provider refused the turn's first request as malformed: its images and documents are left out from then on.
+  trigger_refused boolean not null default false,
   created_at timestamptz not null,
   ended_at timestamptz,
   unique (thread_id, ordinal)
@@ -143,4 +145,4 @@ create table pending_actions (
   resolved_at timestamptz,
   primary key (session_id, event_id, need)
 );
-create index pending_actions_turn on pending_actions (turn_id) where resolved_at is null;
+create index pending_actions_open on pending_actions (session_id) where resolved_at is null;

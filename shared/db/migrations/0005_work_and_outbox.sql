@@ -23,6 +23,7 @@ create table work_items (
 );
 -- One live item a session; one more may be queued while another is stopping.
 create unique index work_items_one_live on work_items (session_id) where state in ('queued', 'starting', 'active');
+create index work_items_stopping on work_items (session_id) where state = 'stopping';
 create index work_items_claimable on work_items (environment_id, created_at) where state in ('queued', 'starting', 'active', 'stopping');
 
 -- What must be said to Step Functions because a transaction committed. A row is removed by the effect it asked for

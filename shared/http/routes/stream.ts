@@ -16,6 +16,8 @@ import { router } from "../router.ts";
 export interface StreamOptions {
   /** How long a stream lives, in milliseconds: 5 minutes on AWS, where an abandoned stream keeps its Lambda; null without limit. */
   readonly streamLifeMs: number | null;
+  /** Aborted when the server stops: streams then end with a hint to connect again, instead of being cut. */
+  readonly stopping?: AbortSignal;
 }
 
 const StreamQuery = z.object({
@@ -49,6 +51,10 @@ export function streamRoutes(product: Product, options: StreamOptions): OpenAPIH
       readonly query: z.infer<typeof StreamQuery>;
     },
   ): never => {
+    if (context.req.method === "HEAD") {
+      // hono runs GET and drops the body without ending it; a stream that nobody reads would stay.
+      return new Response(null, { headers: { "content-type": "text/event-stream; charset=utf-8" } }) as never;
+    }
     const principal = context.get("principal");
     const secret = context.get("secret");
     const afterSeq = lastEventId(context.req.header("last-event-id")) ?? asked.query.after ?? null;
@@ -61,6 +67,7 @@ export function streamRoutes(product: Product, options: StreamOptions): OpenAPIH
         afterSeq,
         previews: new Set(asked.query["event_deltas[]"] ?? []),
         lifeMs: options.streamLifeMs,
+        stopping: options.stopping,
         stillAllowed: () => access.stillAllowed(secret),
         onEnd: release,
       },

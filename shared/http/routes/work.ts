@@ -145,9 +145,10 @@ export function workRoutes(product: Product): OpenAPIHono<Env> {
         // The session's lock comes first, as in every transaction that holds both.
         const session = await lockSession(transaction, { sessionId: await sessionOfWork(transaction, ref) });
         const stopped = await stopWork(transaction, ref, { force });
-        // A call that a worker left open needs somebody else, in the same transaction.
+        // A call that a worker leaves open needs somebody else, in the same transaction; the new item becomes claimable
+        // when this one has stopped.
         const needed =
-          session !== null && stopped.state === "stopped" && (await hasOpenWorkerCalls(transaction, session.id));
+          session !== null && stopped.state !== "queued" && (await hasOpenWorkerCalls(transaction, session.id));
         return { work: stopped, queued: needed && (await ensureWork(transaction, session)) };
       });
       if (queued || work.state === "queued") {

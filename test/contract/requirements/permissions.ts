@@ -54,6 +54,6 @@ export const PERMISSIONS = [
   {
     id: "permissions:answered",
     section: "DESIGN 6",
-    says: "the same answer again is the stored one, another is a 409",
+    says: "a second answer to a call adds nothing; a contrary one is a 409",
   },
 ] as const;

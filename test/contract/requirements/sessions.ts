@@ -23,6 +23,11 @@ export const SESSIONS = [
     section: "issue 3, 3.10",
     says: "vaults, resources and budgets are else a 422 that names them",
   },
+  {
+    id: "sessions:create:mcp",
+    section: "issue 3",
+    says: "a session whose MCP toolset is enabled is a 422 that names MCP, until MCP is built",
+  },
   { id: "sessions:overrides:inherit", section: "1.3", says: "what an override leaves out is inherited" },
   { id: "sessions:overrides:replace", section: "1.3", says: "a value replaces fully" },
   { id: "sessions:overrides:clear", section: "1.3", says: "null or [] clears system and tools; the model never" },
