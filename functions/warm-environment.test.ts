@@ -11,7 +11,7 @@ let handler: (input: unknown, context: unknown) => Promise<unknown>;
 
 const context = { functionName: "hibernate", awsRequestId: "1", getRemainingTimeInMillis: () => 60_000 };
 const UNKNOWN_TURN = { turnId: "turn_unknown", segment: 1 };
-const STOPPED = { turnId: "turn_unknown", segment: 1, run: [], next: "stop" };
+const STOPPED = { turnId: "turn_unknown", segment: 1, run: [], round: 0, next: "stop" };
 
 beforeAll(async () => {
   database = await testDatabase();

@@ -77,10 +77,10 @@ describe("a turn", () => {
   it("runs a single tool, waits for people, and asks the model again", async () => {
     const { ended, calls, called, token, client } = await turn({
       CallModel: [{ ...TURN, next: "tools" }, end],
-      GateTools: [{ ...TURN, run: ["step_1"], next: "wait" }],
+      GateTools: [{ ...TURN, run: ["step_1"], round: 1, next: "wait" }],
       CompleteTurn: [stop],
     });
-    const answer = JSON.stringify({ ...TURN, run: [], next: "continue" });
+    const answer = JSON.stringify({ ...TURN, run: [], round: 1, next: "continue" });
     await client.send(new SendTaskSuccessCommand({ taskToken: await token("AwaitActions"), output: answer }));
     expect(await ended()).toMatchObject({ status: "SUCCEEDED", output: stop });
     expect(called()).toEqual(["CallModel", "GateTools", "RunTool", "AwaitActions", "CallModel", "CompleteTurn"]);
@@ -91,7 +91,7 @@ describe("a turn", () => {
     const failures = Array.from({ length: 41 }, () => new Error("broken"));
     const { ended, called } = await turn({
       CallModel: [{ ...TURN, next: "tools" }, end],
-      GateTools: [{ ...TURN, run: ["step_1"], next: "continue" }],
+      GateTools: [{ ...TURN, run: ["step_1"], round: 1, next: "continue" }],
       RunTool: failures,
       CompleteTurn: [stop],
     });
@@ -102,8 +102,8 @@ describe("a turn", () => {
   it("hibernates after a day of waiting", async () => {
     const { ended, called, clock, token } = await turn({
       CallModel: [{ ...TURN, next: "tools" }],
-      GateTools: [{ ...TURN, run: [], next: "wait" }],
-      Hibernate: [{ ...TURN, run: [], next: "stop" }],
+      GateTools: [{ ...TURN, run: [], round: 1, next: "wait" }],
+      Hibernate: [{ ...TURN, run: [], round: 1, next: "stop" }],
     });
     await token("AwaitActions");
     await clock.elapse(86_400_000);
@@ -113,7 +113,7 @@ describe("a turn", () => {
 
   it("waits out the provider for as long as CallModel says", async () => {
     const { ended, called, clock, token } = await turn({
-      CallModel: [{ ...TURN, next: "retry", delaySeconds: 17 }, end],
+      CallModel: [{ ...TURN, next: "retry", delaySeconds: 17, retry: 1 }, end],
       CompleteTurn: [stop],
     });
     await token("Backoff");
@@ -124,9 +124,9 @@ describe("a turn", () => {
 
   it("ends a provider's wait at once when it is answered", async () => {
     const { ended, called, token, client } = await turn({
-      CallModel: [{ ...TURN, next: "retry", delaySeconds: 3_600 }],
+      CallModel: [{ ...TURN, next: "retry", delaySeconds: 3_600, retry: 1 }],
     });
-    const output = JSON.stringify({ ...TURN, run: [], next: "stop" });
+    const output = JSON.stringify({ ...TURN, run: [], round: 1, next: "stop" });
     await client.send(new SendTaskSuccessCommand({ taskToken: await token("Backoff"), output }));
     expect(await ended()).toMatchObject({ status: "SUCCEEDED" });
     expect(called()).toEqual(["CallModel", "Backoff"]);

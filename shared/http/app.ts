@@ -27,6 +27,13 @@ export function createApp(product: Product, options: StreamOptions): OpenAPIHono
     await next();
     context.res.headers.set("request-id", requestId);
   });
+  app.use("/v1/*", async (context, next) => {
+    // No id holds a NUL, and PostgreSQL would not even compare one.
+    if (/%00/.test(context.req.url)) {
+      throw new NotFound("There is nothing whose id holds a NUL.");
+    }
+    await next();
+  });
   app.use("/v1/*", bodyLimit);
   app.onError((error, context) => {
     const requestId = context.get("requestId") ?? newId("req");

@@ -2,7 +2,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect } from "vitest";
 import { EventFeed, type Event as StreamEvent } from "../e2e/event-feed.ts";
 import { held, reply, type ScriptedServer, says, startScriptedServer, textBlock } from "../e2e/scripted-model.ts";
-import { API_KEY, startTestServer } from "../server.ts";
 import { type Api, apiOf, type Body, expectError, ids } from "./api.ts";
 import { isIdle, list, message, newSession, runTurn, send, types, until } from "./driver.ts";
 import { verifies } from "./verifies.ts";
