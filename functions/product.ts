@@ -5,7 +5,7 @@ import { type AwsDatabase, awsDatabase } from "../shared/db/aws-database.ts";
 import { type DynamoDbLiveChannel, dynamoDbLiveChannel } from "../shared/live/dynamodb-live-channel.ts";
 import type { Model } from "../shared/model/model.ts";
 import { stepFunctionsOrchestrator } from "../shared/orchestration/step-functions.ts";
-import type { Product } from "../shared/product.ts";
+import { LEASE_SECONDS, type Product } from "../shared/product.ts";
 import type { ToolExecutor } from "../shared/turns/tool-executor.ts";
 import { ProductEnvironment, readEnvironment } from "./environment.ts";
 import { log } from "./log.ts";
@@ -74,5 +74,6 @@ function compose(): LambdaProduct {
     // Not the log stream's name: after a timeout Lambda starts the next process in the same stream, and that process
     // must not take the lease of the one before for its own.
     owner: `lambda:${randomUUID()}`,
+    leaseSeconds: LEASE_SECONDS,
   };
 }

@@ -1,6 +1,6 @@
+import { randomUUID } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { readFile } from "node:fs/promises";
-import { hostname } from "node:os";
 import { setTimeout } from "node:timers/promises";
 import { SFNClient } from "@aws-sdk/client-sfn";
 import { type ServerType, serve } from "@hono/node-server";
@@ -14,7 +14,7 @@ import type { Model } from "../shared/model/model.ts";
 import { stepFunctionsOrchestrator } from "../shared/orchestration/step-functions.ts";
 import { relayDue } from "../shared/outbox/relay.ts";
 import type { Log } from "../shared/ports/log.ts";
-import type { Product } from "../shared/product.ts";
+import { LEASE_SECONDS, type Product } from "../shared/product.ts";
 import { STATE_HANDLERS, type StateName } from "../shared/turns/state-handlers.ts";
 import type { ToolExecutor } from "../shared/turns/tool-executor.ts";
 import { stopQuietWork } from "../shared/work/stop-quiet.ts";
@@ -45,6 +45,9 @@ export interface EmbeddedOptions {
   readonly apiKey: string;
   readonly log: Log;
   readonly tools?: ToolExecutor;
+  readonly leaseSeconds?: number;
+  /** Wraps what the product is given from outside: the seam at which tests crash the process or count its calls. */
+  readonly decorate?: (product: Product) => Product;
 }
 
 /** A running server. */
@@ -103,7 +106,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
     },
   });
   const client = { current: undefined as SFNClient | undefined };
-  const product: Product = {
+  const product = (options.decorate ?? ((plain: Product) => plain))({
     database,
     model: options.model,
     live: memoryLiveChannel(),
@@ -113,8 +116,9 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
     },
     tools: options.tools ?? noTools,
     log,
-    owner: `${hostname()}:${process.pid}`,
-  };
+    owner: `embedded:${randomUUID()}`,
+    leaseSeconds: options.leaseSeconds ?? LEASE_SECONDS,
+  });
   const orchestrator = () => {
     client.current ??= new SFNClient(stepFunctions.clientConfiguration);
     return stepFunctionsOrchestrator({

@@ -16,4 +16,9 @@ export interface Product {
   readonly log: Log;
   /** Names this process in leases of the operation journal. */
   readonly owner: string;
+  /** How long a started provider call is its owner's without a renewal, in seconds; then it may be asked again. */
+  readonly leaseSeconds: number;
 }
+
+/** Long enough for a database that is away for a moment; renewed at a third of it. */
+export const LEASE_SECONDS = 15;

@@ -14,9 +14,6 @@ import { latestRound, type RoundRow, startCall } from "./rounds.ts";
 import { routeStop } from "./stop-reason.ts";
 import { lockTurn, type TurnRow } from "./turn-row.ts";
 
-/** A started call is judged only when its lease has run out. Renewed every five seconds. */
-export const LEASE_SECONDS = 15;
-
 /**
  * Rounds that one execution may hold. A round with tools enters at most CallModel, Route, GateTools, AfterGate,
  * RunTools, AfterGate, AwaitActions and AfterGate: 5 + 2 + 5 + 2 + (5 + 8 × calls) + 2 + 6 + 2 history events, 109
@@ -46,7 +43,11 @@ export type Begun = BegunRound | { readonly kind: "known"; readonly next: ModelO
  * Decides, under the session's lock, what the turn needs next, and prepares it. CallModel is also where every segment
  * starts, so this is where a turn is picked up after any crash: the journal says where it stood.
  */
-export async function beginRound(transaction: Transaction, ref: TurnRef, owner: string): Promise<Begun> {
+export async function beginRound(
+  transaction: Transaction,
+  ref: TurnRef,
+  holder: { readonly owner: string; readonly leaseSeconds: number },
+): Promise<Begun> {
   const locked = await lockTurn(transaction, ref);
   if (locked === null || !locked.owned) {
     return { kind: "known", next: "stop" };
@@ -71,8 +72,8 @@ export async function beginRound(transaction: Transaction, ref: TurnRef, owner: 
     attempt: step.attempt,
     spanEventId,
     requestDigest: createHash("sha256").update(body).digest(),
-    owner,
-    leaseSeconds: LEASE_SECONDS,
+    owner: holder.owner,
+    leaseSeconds: holder.leaseSeconds,
     provider: session.runtime.provider,
     model: session.runtime.model,
   });

@@ -5,7 +5,7 @@ import { NO_USAGE, renewLease, stillOwned } from "../journal/provider-calls.ts";
 import { ModelAborted, ModelError } from "../model/model.ts";
 import { relayAfterCommit } from "../outbox/relay.ts";
 import type { Product } from "../product.ts";
-import { type BegunRound, beginRound, LEASE_SECONDS } from "./begin-round.ts";
+import { type BegunRound, beginRound } from "./begin-round.ts";
 import { abandonRound, completeRound, type Finished, failRound } from "./finish-round.ts";
 import { previewPublisher } from "./previews.ts";
 import { TurnBusyError } from "./turn-errors.ts";
@@ -13,7 +13,6 @@ import { assertUsable } from "./usable-response.ts";
 
 /** How often a running call looks whether it still owns its turn; an interrupt reaches it within a second. */
 const FENCE_MS = 1000;
-const RENEW_EVERY = 5;
 
 /**
  * The handler of state CallModel: makes one provider request, or tells the outcome of one that was made.
@@ -21,7 +20,7 @@ const RENEW_EVERY = 5;
  * Throws `TurnBusyError` while another invocation holds the request's lease; the state's Retry asks again.
  */
 export async function callModel(product: Product, ref: TurnRef): Promise<CallModelOutput> {
-  const begun = await inTransaction(product.database, (transaction) => beginRound(transaction, ref, product.owner));
+  const begun = await inTransaction(product.database, (transaction) => beginRound(transaction, ref, product));
   if (begun.kind === "busy") {
     throw new TurnBusyError(ref.turnId);
   }
@@ -93,12 +92,13 @@ async function stored(product: Product, store: (transaction: Transaction) => Pro
  */
 function watchFence(product: Product, callId: string, abort: AbortController): () => void {
   let looks = 0;
+  const renewEvery = Math.max(1, Math.floor(product.leaseSeconds / 3));
   const look = async () => {
     looks += 1;
-    const params = { callId, owner: product.owner, leaseSeconds: LEASE_SECONDS };
+    const params = { callId, owner: product.owner, leaseSeconds: product.leaseSeconds };
     try {
       const owned =
-        looks % RENEW_EVERY === 0
+        looks % renewEvery === 0
           ? await renewLease(product.database, params)
           : await stillOwned(product.database, callId);
       if (!owned) {
