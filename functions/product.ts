@@ -6,7 +6,7 @@ import { type DynamoDbLiveChannel, dynamoDbLiveChannel } from "../shared/live/dy
 import type { Model } from "../shared/model/model.ts";
 import { stepFunctionsOrchestrator } from "../shared/orchestration/step-functions.ts";
 import { LEASE_SECONDS, type Product } from "../shared/product.ts";
-import type { ToolExecutor } from "../shared/turns/tool-executor.ts";
+import { noTools } from "../shared/turns/tool-executor.ts";
 import { ProductEnvironment, readEnvironment } from "./environment.ts";
 import { log } from "./log.ts";
 
@@ -22,15 +22,6 @@ interface LambdaProduct extends Product {
 const modelElsewhere: Model = {
   provider: "messages",
   stream: () => Promise.reject(new Error("This function may not call the model; only call-model may.")),
-};
-
-/** No server-side tool exists yet: every owner of a call is outside. */
-const noTools: ToolExecutor = {
-  run: (call) =>
-    Promise.resolve({
-      content: JSON.stringify([{ type: "text", text: `${call.name} is not available here.` }]),
-      isError: true,
-    }),
 };
 
 let composed: LambdaProduct | undefined;

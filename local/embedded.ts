@@ -15,10 +15,13 @@ import { stepFunctionsOrchestrator } from "../shared/orchestration/step-function
 import { relayDue } from "../shared/outbox/relay.ts";
 import type { Log } from "../shared/ports/log.ts";
 import { LEASE_SECONDS, type Product } from "../shared/product.ts";
+import { DEFAULT_PURGE, purgeDeleted } from "../shared/sessions/purge.ts";
+import { executionLost, reconcile } from "../shared/turns/reconcile.ts";
 import { STATE_HANDLERS, type StateName } from "../shared/turns/state-handlers.ts";
-import type { ToolExecutor } from "../shared/turns/tool-executor.ts";
+import { noTools, type ToolExecutor } from "../shared/turns/tool-executor.ts";
 import { stopQuietWork } from "../shared/work/stop-quiet.ts";
 import { addEnvironmentKey, ensureApiKey, ensureWorkspace, revokeEnvironmentKeys } from "../shared/workspaces/keys.ts";
+import type { TurnRef } from "../statemachines/turn-payload.ts";
 import { ensureDefaultEnvironment, LOCAL_WORKSPACE } from "./default-environment.ts";
 import { createStepFunctionsPool } from "./stepfunctions/pool.ts";
 import { StepFunctions } from "./stepfunctions/step-functions.ts";
@@ -33,6 +36,10 @@ const RELAY_MS = 2000;
 const FAREWELL_MS = 100;
 /** How often the workers of quiet sessions are looked for. */
 const QUIET_MS = 15_000;
+const RECONCILE_MS = 60_000;
+/** A turn that has not moved for this long is looked at. */
+const RECONCILE_AFTER_SECONDS = 600;
+const PURGE_MS = 30_000;
 /** How often what has outlived its use is dropped. */
 const CLEANING_MS = 60 * 60 * 1000;
 
@@ -46,6 +53,8 @@ export interface EmbeddedOptions {
   readonly log: Log;
   readonly tools?: ToolExecutor;
   readonly leaseSeconds?: number;
+  /** How long the journal of a deleted session is kept, in days. */
+  readonly auditRetentionDays?: number;
   /** Wraps what the product is given from outside: the seam at which tests crash the process or count its calls. */
   readonly decorate?: (product: Product) => Product;
 }
@@ -60,15 +69,6 @@ export interface Embedded {
   readonly product: Product;
   stop(): Promise<void>;
 }
-
-/** No server-side tool exists yet: every owner of a call is outside. */
-const noTools: ToolExecutor = {
-  run: (call) =>
-    Promise.resolve({
-      content: JSON.stringify([{ type: "text", text: `${call.name} is not available here.` }]),
-      isError: true,
-    }),
-};
 
 /** The whole product in this process, on a PostgreSQL that is already there. */
 export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
@@ -97,6 +97,16 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
     stateMachines: [
       { name: STATE_MACHINE, definition: await readFile(DEFINITION, "utf8"), substitutions: substitutions() },
     ],
+    onExecutionClosed: (execution) => {
+      const product = composed.product;
+      if (product !== undefined && execution.status !== "SUCCEEDED") {
+        void executionLost(product, execution.input as unknown as TurnRef).catch((error: unknown) => {
+          log.error("A lost execution could not be taken over; the reconciler tries again.", {
+            error: (error as Error).name,
+          });
+        });
+      }
+    },
     invoke: async (functionName, payload) => {
       if (composed.product === undefined) {
         throw new Error("A state was entered before the product was composed.");
@@ -112,6 +122,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
     live: memoryLiveChannel(),
     orchestrator: {
       start: (params) => orchestrator().start(params),
+      find: (params) => orchestrator().find(params),
       release: (params) => orchestrator().release(params),
     },
     tools: options.tools ?? noTools,
@@ -128,15 +139,22 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
   };
   composed.product = product;
   await stepFunctions.start();
+  // What the interpreter resumed is running; a turn whose execution it does not know is taken over.
+  await reconcile(product, { idleSeconds: 0 });
 
   const stopping = new AbortController();
   // Every open stream listens.
   setMaxListeners(0, stopping.signal);
   const app = createApp(product, { streamLifeMs: null, stopping: stopping.signal });
   const { server, port } = await listen(app.fetch, options.host, options.port);
-  const relay = setInterval(() => void relayDue(product).catch(() => {}), RELAY_MS);
-  const quiet = setInterval(() => void stopQuietWork(database).catch(() => {}), QUIET_MS);
-  const cleaning = setInterval(() => void dropOldAnswers(database).catch(() => {}), CLEANING_MS);
+  const purge = { ...DEFAULT_PURGE, journalAfterDays: options.auditRetentionDays ?? DEFAULT_PURGE.journalAfterDays };
+  const upkeep = [
+    regularly(RELAY_MS, "relay", log, () => relayDue(product)),
+    regularly(QUIET_MS, "quiet work", log, () => stopQuietWork(database)),
+    regularly(RECONCILE_MS, "reconciler", log, () => reconcile(product, { idleSeconds: RECONCILE_AFTER_SECONDS })),
+    regularly(PURGE_MS, "purge", log, () => purgeDeleted(database, purge)),
+    regularly(CLEANING_MS, "old answers", log, () => dropOldAnswers(database)),
+  ];
 
   return {
     url: `http://${options.host.includes(":") ? `[${options.host}]` : options.host}:${port}`,
@@ -145,9 +163,9 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
     stepFunctions,
     product,
     async stop() {
-      clearInterval(relay);
-      clearInterval(cleaning);
-      clearInterval(quiet);
+      for (const timer of upkeep) {
+        clearInterval(timer);
+      }
       server.close();
       stopping.abort();
       // What the streams say last is on its way; nothing else that is still open will end by itself.
@@ -159,6 +177,15 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
       await database.end();
     },
   };
+}
+
+/** Runs a task of upkeep again and again; one that fails is tried at its next time. */
+function regularly(milliseconds: number, task: string, log: Log, run: () => Promise<unknown>): NodeJS.Timeout {
+  return setInterval(() => {
+    run().catch((error: unknown) => {
+      log.warn("A task of upkeep failed and will be tried again.", { task, error: (error as Error).name });
+    });
+  }, milliseconds);
 }
 
 function substitutions(): Record<string, string> {

@@ -5,6 +5,7 @@ import type { Model } from "../shared/model/model.ts";
 import { offlineModel } from "../shared/model/offline/offline-model.ts";
 import { startBundledWorker } from "./bundled-worker.ts";
 import { claimDataDir, DataDirError } from "./data-dir.ts";
+import { leaveAddress } from "./database-address.ts";
 import { startEmbedded } from "./embedded.ts";
 import { greeting } from "./greeting.ts";
 import { localLog } from "./local-log.ts";
@@ -66,10 +67,12 @@ async function main(): Promise<void> {
       host: settings.host,
       port: settings.port,
       apiKey: settings.apiKey,
+      auditRetentionDays: settings.auditRetentionDays,
       log,
     });
     started.push(() => embedded.stop());
     await claim.announce(embedded.url);
+    started.push(await leaveAddress(settings, connectionString));
     if (settings.worker) {
       const worker = startBundledWorker({
         ...embedded,

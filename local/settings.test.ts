@@ -26,7 +26,7 @@ describe("settings", () => {
       worker: true,
       workspaceRoot: "/project/.mango/workspaces",
       log: "text",
-      allowUnsafeProcessLauncher: false,
+      auditRetentionDays: 30,
     });
   });
 
@@ -44,7 +44,6 @@ describe("settings", () => {
       MANGO_WORKER: "off",
       MANGO_WORKSPACE_ROOT: "work",
       MANGO_LOG: "json",
-      MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER: "on",
     });
 
     expect(settings).toEqual({
@@ -58,7 +57,7 @@ describe("settings", () => {
       worker: false,
       workspaceRoot: "/project/work",
       log: "json",
-      allowUnsafeProcessLauncher: true,
+      auditRetentionDays: 30,
     });
   });
 
@@ -98,7 +97,6 @@ describe("settings", () => {
     ["MANGO_MODEL_BASE_URL", "localhost:9000", "must be a URL that starts with https:// or http://"],
     ["MANGO_WORKER", "yes", 'must be "on" or "off"'],
     ["MANGO_LOG", "pretty", 'must be "text" or "json"'],
-    ["MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER", "1", 'must be "on" or "off"'],
   ])("refuse %s=%s", (name, value, complaint) => {
     expect(refusal({ [name]: value })).toBe(`Mango cannot start:\n  ${name} ${complaint}`);
   });

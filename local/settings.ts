@@ -21,6 +21,7 @@ export type Settings = Readonly<{
   modelId: string | null;
   worker: boolean;
   workspaceRoot: string;
+  auditRetentionDays: number;
   log: "text" | "json";
 }>;
 
@@ -96,6 +97,14 @@ const variables = {
     fallback: null,
     form: text,
   },
+  MANGO_AUDIT_RETENTION_DAYS: {
+    about: "How many days the journal of a deleted session is kept; what was said is removed at once.",
+    fallback: "30",
+    form: z
+      .string()
+      .regex(/^\d{1,4}$/, "must be a whole number of days")
+      .transform(Number),
+  },
   MANGO_LOG: {
     about: "Form of the server's log: `text` for people, `json` for machines.",
     fallback: "text",
@@ -147,6 +156,7 @@ export function readSettings(environment: Environment, projectDir: string): Sett
     modelId: read("MANGO_MODEL_ID"),
     worker: required("MANGO_WORKER") === "on",
     workspaceRoot: workspaceRoot === null ? path.join(dataDir, "workspaces") : path.resolve(projectDir, workspaceRoot),
+    auditRetentionDays: required("MANGO_AUDIT_RETENTION_DAYS"),
     log: required("MANGO_LOG"),
   };
   problems.push(...withoutEndpoint(environment));

@@ -22,6 +22,13 @@ const NAMES = [
 const SUBSTITUTIONS = Object.fromEntries(NAMES.map((name) => [`${name}Function`, name]));
 const TURN = { turnId: "turn_1", segment: 1 };
 
+/** Lets all 20 retries of a state happen: the waits double from a second and stop growing at a minute. */
+async function retriesPass(clock: ManualClock): Promise<void> {
+  for (const seconds of [1, 2, 4, 8, 16, 32, ...Array.from({ length: 14 }, () => 60)]) {
+    await clock.elapse(seconds * 1000);
+  }
+}
+
 /** Each function answers its calls with these, one after the other; an Error is thrown. */
 async function turn(script: Readonly<Record<string, readonly (Json | Error)[]>>, clock = new ManualClock()) {
   const calls: [string, Json][] = [];
@@ -88,15 +95,16 @@ describe("a turn", () => {
   });
 
   it("goes on when a tool cannot be run", async () => {
-    const failures = Array.from({ length: 41 }, () => new Error("broken"));
-    const { ended, called } = await turn({
+    const failures = Array.from({ length: 21 }, () => new Error("broken"));
+    const { ended, called, clock } = await turn({
       CallModel: [{ ...TURN, next: "tools" }, end],
       GateTools: [{ ...TURN, run: ["step_1"], round: 1, next: "continue" }],
       RunTool: failures,
       CompleteTurn: [stop],
     });
+    await retriesPass(clock);
     expect(await ended()).toMatchObject({ status: "SUCCEEDED", output: stop });
-    expect(called().filter((name) => name === "RunTool")).toHaveLength(41);
+    expect(called().filter((name) => name === "RunTool")).toHaveLength(21);
   });
 
   it("hibernates after a day of waiting", async () => {
@@ -132,20 +140,21 @@ describe("a turn", () => {
     expect(called()).toEqual(["CallModel", "Backoff"]);
   });
 
-  it("asks a busy round again every two seconds", async () => {
+  it("asks a busy round again after two seconds, then three", async () => {
     const busy = Object.assign(new Error("busy"), { name: "TurnBusyError" });
     const { ended, called, clock } = await turn({ CallModel: [busy, busy, end], CompleteTurn: [stop] });
     await clock.elapse(2_000);
-    await clock.elapse(2_000);
+    await clock.elapse(3_000);
     expect(await ended()).toMatchObject({ status: "SUCCEEDED" });
     expect(called()).toEqual(["CallModel", "CallModel", "CallModel", "CompleteTurn"]);
   });
 
   it("fails with the name of the error and nothing that it said", async () => {
-    const failures = Array.from({ length: 41 }, () => Object.assign(new Error("secret words"), { name: "ModelError" }));
-    const { ended, calls, logged } = await turn({ CallModel: failures, FailTurn: [stop] });
+    const failures = Array.from({ length: 21 }, () => Object.assign(new Error("secret words"), { name: "ModelError" }));
+    const { ended, calls, logged, clock } = await turn({ CallModel: failures, FailTurn: [stop] });
+    await retriesPass(clock);
     expect(await ended()).toMatchObject({ status: "SUCCEEDED", output: stop });
-    expect(calls).toHaveLength(42);
+    expect(calls).toHaveLength(22);
     expect(calls.at(-1)).toEqual(["FailTurn", { ...TURN, error: "ModelError" }]);
     expect(logged.join("\n")).not.toContain("secret words");
   });

@@ -8,6 +8,8 @@ const runtime: SessionRuntime = {
   provider: "messages",
   system: "Be brief.",
   model: "m-1",
+  environment: { id: "env_1", updatedAt: "2026-01-01T00:00:00.000Z" },
+  agent: { id: "agent_1", version: 1 },
   tools: [{ name: "bash", owner: "client_self_hosted", policy: "always_allow", declaration: '{"name":"bash"}' }],
   toolVersion: "v",
   profileVersion: "messages/1",
@@ -15,6 +17,7 @@ const runtime: SessionRuntime = {
 
 const entry = (role: "user" | "assistant", content: string, toolUseIds: string[] = []): TranscriptEntry => ({
   id: "tent_1",
+  place: { turn: 1, entry: 0 },
   role,
   content,
   toolUseIds,

@@ -5,6 +5,22 @@ import type { TranscriptEntry } from "../transcript/transcript.ts";
 /** Output tokens that a request asks for. Long enough for a file, short enough for a Lambda's remaining time. */
 const MAX_OUTPUT_TOKENS = 16_384;
 
+/** Names what this file does to a transcript: a change of its output is a new version, and the old one stays readable. */
+export const ADAPTER_VERSION = "messages/1";
+
+/** Which entries a request holds: all of them. Compaction will be another policy. */
+export const CONTEXT_POLICY_VERSION = "whole/1";
+
+/** The most that a request may weigh; the hosted endpoint refuses more than 32 MB. */
+export const MAX_REQUEST_BYTES = 30 * 1024 * 1024;
+
+/** Bytes of a request for one token of its context: an estimate on the safe side for text in any language. */
+const BYTES_PER_TOKEN = 3;
+
+export function estimateTokens(requestBytes: number): number {
+  return Math.ceil(requestBytes / BYTES_PER_TOKEN);
+}
+
 /** What the model is told about a call that has no result: whether it happened is not known. */
 const NO_RESULT = "No result: the call was interrupted, and whether it took effect is unknown.";
 

@@ -19,6 +19,9 @@ const ThreadId = z
   .string()
   .nullish()
   .openapi({ description: "The child thread it comes from; null on the primary thread." });
+const IdempotencyKey = z.string().openapi({
+  description: "The same at every delivery of the call: hand it to whatever must not do it twice.",
+});
 const AgentText = z.array(z.object({ type: z.literal("text"), text: z.string() }));
 
 const Evaluation = z.discriminatedUnion("type", [
@@ -100,7 +103,13 @@ export const SessionEvent = z
     event("agent.thinking", {}, "The model is thinking; the content is never shown."),
     event(
       "agent.tool_use",
-      { name: z.string(), input: z.unknown(), ...Permission, session_thread_id: ThreadId },
+      {
+        name: z.string(),
+        input: z.unknown(),
+        ...Permission,
+        idempotency_key: IdempotencyKey,
+        session_thread_id: ThreadId,
+      },
       "A call of a built-in tool.",
     ),
     event(
@@ -110,7 +119,7 @@ export const SessionEvent = z
     ),
     event(
       "agent.custom_tool_use",
-      { name: z.string(), input: z.unknown(), session_thread_id: ThreadId },
+      { name: z.string(), input: z.unknown(), idempotency_key: IdempotencyKey, session_thread_id: ThreadId },
       "A call that the application must answer.",
     ),
     event("session.status_running", {}, "Work begins or goes on."),

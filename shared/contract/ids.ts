@@ -4,6 +4,7 @@ import { createHash, randomBytes } from "node:crypto";
 export type IdPrefix =
   | "agent"
   | "apikey"
+  | "audit"
   | "ekey"
   | "env"
   | "pcall"

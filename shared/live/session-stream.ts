@@ -57,7 +57,7 @@ export interface SessionStreamParams {
   /** How long the stream lives, in milliseconds; null for as long as the client likes. */
   readonly lifeMs: number | null;
   /** Aborted when the server stops. */
-  readonly stopping: AbortSignal | undefined;
+  readonly stopping?: AbortSignal | undefined;
   /** Asked every second; false ends the stream. */
   readonly stillAllowed: () => Promise<boolean>;
   /** Called once, however the stream ends. */

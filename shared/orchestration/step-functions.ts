@@ -1,5 +1,7 @@
 import {
+  DescribeExecutionCommand,
   ExecutionAlreadyExists,
+  ExecutionDoesNotExist,
   InvalidToken,
   SendTaskSuccessCommand,
   type SFNClient,
@@ -23,6 +25,18 @@ export function stepFunctionsOrchestrator(options: {
       } catch (error) {
         if (error instanceof ExecutionAlreadyExists) {
           return "exists";
+        }
+        throw error;
+      }
+    },
+    async find({ name }) {
+      try {
+        const executionArn = `${stateMachineArn.replace(":stateMachine:", ":execution:")}:${name}`;
+        const { status } = await client.send(new DescribeExecutionCommand({ executionArn }));
+        return status === "RUNNING" || status === "PENDING_REDRIVE" ? "running" : "ended";
+      } catch (error) {
+        if (error instanceof ExecutionDoesNotExist) {
+          return "unknown";
         }
         throw error;
       }

@@ -12,8 +12,14 @@ import type { PinnedTool, SessionRuntime } from "./runtime.ts";
  * with a message that names the tool. The web tools are enabled by default in every toolset; only one that is enabled by
  * name counts as asked for, the others are not offered to the model.
  */
-export function resolveRuntime(agent: SessionAgent, provider: string): SessionRuntime {
+export function resolveRuntime(
+  agent: SessionAgent,
+  provider: string,
+  environment: SessionRuntime["environment"],
+): SessionRuntime {
   return {
+    environment,
+    agent: { id: agent.id, version: agent.version },
     agentName: agent.name,
     provider,
     system: agent.system,

@@ -18,6 +18,10 @@ export interface SessionRuntime {
   readonly provider: string;
   readonly system: string | null;
   readonly model: string;
+  /** The environment as it was: its id, and when it was last changed. */
+  readonly environment: { readonly id: string; readonly updatedAt: string };
+  /** Version of the agent that was resolved. */
+  readonly agent: { readonly id: string; readonly version: number };
   readonly tools: readonly PinnedTool[];
   /** Version of the built-in tools' declarations. */
   readonly toolVersion: string;

@@ -39,19 +39,34 @@ export async function updateSession(
   if (Object.keys(changed).length === 0) {
     return current;
   }
-  await transaction.query("update sessions set title = $2, metadata = $3, agent = $4, runtime = $5 where id = $1", [
+  await transaction.query("update sessions set title = $2, metadata = $3 where id = $1", [
     row.id,
     title,
     JSON.stringify(metadata),
-    JSON.stringify(agent),
-    JSON.stringify("agent" in changed ? resolveRuntime(agent, row.runtime.provider) : row.runtime),
   ]);
+  if ("agent" in changed) {
+    await pinAnew(transaction, row, agent);
+  }
   const unit = new SessionUnit(transaction, row);
   // An emptied bag is absent from the event, as the contract has it.
   const told = "metadata" in changed && Object.keys(metadata).length === 0 ? omit(changed, "metadata") : changed;
   unit.append({ id: newId("sevt"), type: "session.updated", threadId: row.primaryThreadId, payload: splice(told) });
   await unit.flush();
   return getSession(transaction, ref);
+}
+
+/** The session's tools from the next turn on. What earlier requests were made with stays readable as their revision. */
+async function pinAnew(transaction: Transaction, row: SessionRow, agent: SessionAgent): Promise<void> {
+  const runtime = JSON.stringify(resolveRuntime(agent, row.runtime.provider, row.runtime.environment));
+  await transaction.query(
+    `with session as (
+       update sessions set agent = $2, runtime = $3, runtime_revision = runtime_revision + 1 where id = $1
+       returning id, workspace_id, runtime_revision
+     )
+     insert into session_runtimes (session_id, revision, workspace_id, runtime, created_at)
+     select id, runtime_revision, workspace_id, $3, $4 from session`,
+    [row.id, JSON.stringify(agent), runtime, row.now],
+  );
 }
 
 function newTools(row: SessionRow, agent: SessionAgent, change: NonNullable<UpdateSession["agent"]>): SessionAgent {

@@ -24,6 +24,7 @@ export interface SessionRow {
   /** JSON text; the session's agent in the API's shape. */
   readonly agent: string;
   readonly runtime: SessionRuntime;
+  readonly runtimeRevision: number;
   /** The database's clock when the lock was asked for, never before the last stamp. */
   readonly now: Date;
 }
@@ -50,6 +51,7 @@ interface Row {
   deleting_at: Date | null;
   agent: string;
   runtime: string;
+  runtime_revision: number;
   now: Date;
 }
 
@@ -70,7 +72,7 @@ export async function lockSession(
   const { rows } = await transaction.query<Row>(
     `select id, workspace_id, environment_id, primary_thread_id, status, stop_reason, last_seq, last_hash, last_processed_at,
             input_tokens, output_tokens, cache_read_input_tokens, cache_creation_input_tokens, web_search_requests,
-            web_fetch_requests, active_ms, running_since, archived_at, deleting_at, agent, runtime,
+            web_fetch_requests, active_ms, running_since, archived_at, deleting_at, agent, runtime, runtime_revision,
             greatest(date_trunc('milliseconds', clock_timestamp()), last_processed_at) as now
        from sessions where ${which} for update`,
     values,
@@ -105,6 +107,7 @@ export async function lockSession(
     deletingAt: row.deleting_at,
     agent: row.agent,
     runtime,
+    runtimeRevision: row.runtime_revision,
     // A waiter's clock was read before it got the lock; the holder may have stamped later instants since.
     now: new Date(Math.max(row.now.getTime(), row.last_processed_at.getTime())),
   };

@@ -42,6 +42,10 @@ export async function createSession(
             insert into sessions (id, workspace_id, environment_id, agent_id, agent_version, title, metadata, agent, runtime,
                                   status, primary_thread_id, last_hash, last_processed_at, created_at, updated_at)
             select $1, $2, $3, $4, $5, $6, $7, $8, $9, 'idle', $10, $11, instant, instant, instant from clock returning id
+          ),
+          runtime as (
+            insert into session_runtimes (session_id, revision, workspace_id, runtime, created_at)
+            select session.id, 1, $2, $9, instant from session, clock
           )
      insert into threads (id, session_id, workspace_id, status, created_at, updated_at)
      select $10, session.id, $2, 'idle', instant, instant from session, clock`,
@@ -54,7 +58,9 @@ export async function createSession(
       body.title ?? null,
       JSON.stringify(body.metadata ?? {}),
       JSON.stringify(pinned),
-      JSON.stringify(resolveRuntime(pinned, params.provider)),
+      JSON.stringify(
+        resolveRuntime(pinned, params.provider, { id: environment.id, updatedAt: environment.updated_at }),
+      ),
       threadId,
       genesisHash(id),
     ],

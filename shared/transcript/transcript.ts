@@ -3,9 +3,16 @@ import type { Transaction } from "../db/transaction.ts";
 import type { SessionRow } from "../sessions/session-row.ts";
 import type { TurnRow } from "../turns/turn-row.ts";
 
+export interface EntryPlace {
+  readonly turn: number;
+  readonly entry: number;
+}
+
 /** What the model sees next: exact blocks, in causal order. */
 export interface TranscriptEntry {
   readonly id: string;
+  /** Its place in the thread: the turn's ordinal, and its own within the turn. */
+  readonly place: EntryPlace;
   readonly role: "user" | "assistant";
   /** JSON text of an array of blocks. */
   readonly content: string;
@@ -16,34 +23,41 @@ export interface TranscriptEntry {
 }
 
 /**
- * The thread's transcript up to and with the given turn. Turns are ordered by their ordinal, so a message that was
- * queued during a turn never appears before that turn's answer.
+ * The thread's transcript up to and with a place. Turns are ordered by their ordinal, so a message that was queued
+ * during a turn never appears before that turn's answer.
  */
 export async function readTranscript(
   transaction: Transaction,
-  params: { readonly threadId: string; readonly throughOrdinal: number },
+  params: { readonly threadId: string; readonly through: EntryPlace },
 ): Promise<TranscriptEntry[]> {
   const { rows } = await transaction.query<{
     id: string;
+    turn: number;
+    entry: number;
     role: "user" | "assistant";
     content: string;
     tool_use_ids: string[];
     refused: boolean;
   }>(
-    `select e.id, e.role, e.content, e.tool_use_ids, t.trigger_refused and e.ordinal = 0 as refused
+    `select e.id, t.ordinal as turn, e.ordinal as entry, e.role, e.content, e.tool_use_ids,
+            t.trigger_refused and e.ordinal = 0 as refused
        from turns t join transcript_entries e on e.turn_id = t.id
-      where t.thread_id = $1 and t.ordinal <= $2
+      where t.thread_id = $1 and t.ordinal <= $2 and (t.ordinal < $2 or e.ordinal <= $3)
       order by t.ordinal, e.ordinal`,
-    [params.threadId, params.throughOrdinal],
+    [params.threadId, params.through.turn, params.through.entry],
   );
   return rows.map((row) => ({
     id: row.id,
+    place: { turn: row.turn, entry: row.entry },
     role: row.role,
     content: row.content,
     toolUseIds: row.tool_use_ids,
     refused: row.refused,
   }));
 }
+
+/** Beyond every entry of a turn. */
+export const END_OF_TURN = 2_147_483_647;
 
 export interface EntryDraft {
   readonly role: "user" | "assistant";

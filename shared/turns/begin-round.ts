@@ -1,6 +1,6 @@
-import { createHash } from "node:crypto";
 import type { ModelOutcome, TurnRef } from "../../statemachines/turn-payload.ts";
 import { buildRequest, toolResultBlock } from "../context/build-request.ts";
+import { digest, writeSnapshot } from "../context/snapshot.ts";
 import { derivedId } from "../contract/ids.ts";
 import type { Transaction } from "../db/transaction.ts";
 import { endCall, NO_USAGE } from "../journal/provider-calls.ts";
@@ -9,17 +9,11 @@ import { splice } from "../ledger/event.ts";
 import { acknowledge } from "../outbox/outbox.ts";
 import type { SessionRow } from "../sessions/session-row.ts";
 import { SessionUnit } from "../sessions/session-unit.ts";
-import { appendEntry, readTranscript } from "../transcript/transcript.ts";
+import { appendEntry, END_OF_TURN, readTranscript } from "../transcript/transcript.ts";
 import { latestRound, type RoundRow, startCall } from "./rounds.ts";
+import { mustHandOver, ROUND_EVENTS } from "./segment-budget.ts";
 import { routeStop } from "./stop-reason.ts";
 import { lockTurn, type TurnRow } from "./turn-row.ts";
-
-/**
- * Rounds that one execution may hold. A round with tools enters at most CallModel, Route, GateTools, AfterGate,
- * RunTools, AfterGate, AwaitActions and AfterGate: 5 + 2 + 5 + 2 + (5 + 8 × calls) + 2 + 6 + 2 history events, 109
- * for 10 calls, and every retry adds 4. 100 rounds stay below 20,000 events, and 25,000 end the execution.
- */
-const ROUNDS_PER_SEGMENT = 100;
 
 /** A provider that pauses for ever would be asked for ever. */
 const MAX_ROUNDS = 1000;
@@ -60,10 +54,9 @@ export async function beginRound(
     return step;
   }
   await acknowledge(transaction, { turnId: turn.id, segment: turn.segment });
-  const body = buildRequest(
-    session.runtime,
-    await readTranscript(transaction, { threadId: turn.threadId, throughOrdinal: turn.ordinal }),
-  );
+  const through = { turn: turn.ordinal, entry: END_OF_TURN };
+  const transcript = await readTranscript(transaction, { threadId: turn.threadId, through });
+  const body = buildRequest(session.runtime, transcript);
   const callId = derivedId("pcall", turn.id, step.round, step.attempt);
   const spanEventId = derivedId("sevt", callId, "span.model_request_start");
   await startCall(transaction, turn, {
@@ -71,12 +64,14 @@ export async function beginRound(
     round: step.round,
     attempt: step.attempt,
     spanEventId,
-    requestDigest: createHash("sha256").update(body).digest(),
+    requestDigest: digest(body),
+    historyEvents: step.attempt === 1 ? ROUND_EVENTS : 0,
     owner: holder.owner,
     leaseSeconds: holder.leaseSeconds,
     provider: session.runtime.provider,
     model: session.runtime.model,
   });
+  await writeSnapshot(transaction, session, { callId, turnId: turn.id, transcript, body });
   unit.run(turn.threadId, callId);
   const span = unit.append({
     id: spanEventId,
@@ -130,7 +125,7 @@ async function nextStep(
 }
 
 function newRound(turn: TurnRow, round: RoundRow): NextStep {
-  if (turn.segmentRounds >= ROUNDS_PER_SEGMENT) {
+  if (mustHandOver(turn.segmentEvents)) {
     return { kind: "known", next: "hand_over" };
   }
   return { kind: "request", round: round.number + 1, attempt: 1 };

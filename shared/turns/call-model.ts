@@ -9,7 +9,7 @@ import { type BegunRound, beginRound } from "./begin-round.ts";
 import { abandonRound, completeRound, type Finished, failRound } from "./finish-round.ts";
 import { previewPublisher } from "./previews.ts";
 import { TurnBusyError } from "./turn-errors.ts";
-import { assertUsable } from "./usable-response.ts";
+import { assertSendable, assertUsable } from "./usable-response.ts";
 
 /** How often a running call looks whether it still owns its turn; an interrupt reaches it within a second. */
 const FENCE_MS = 1000;
@@ -50,6 +50,7 @@ async function request(product: Product, ref: TurnRef, begun: BegunRound): Promi
   const stopWatching = watchFence(product, begun.callId, abort);
   const previews = previewPublisher(product.live, begun);
   try {
+    assertSendable(begun.body);
     const response = await product.model.stream({ body: begun.body, signal: abort.signal, onPreview: previews });
     assertUsable(response);
     return await stored(product, (transaction) => completeRound(transaction, ref, begun, response));

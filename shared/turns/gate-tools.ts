@@ -11,7 +11,8 @@ import { SessionUnit } from "../sessions/session-unit.ts";
 import { ensureWork } from "../work/ensure-work.ts";
 import { spanEnd } from "./begin-round.ts";
 import { callUsage, latestRound, setRoundState } from "./rounds.ts";
-import { lockTurn, setTurnState } from "./turn-row.ts";
+import { CALL_EVENTS, CALLS_PER_PASS } from "./segment-budget.ts";
+import { addSegmentEvents, lockTurn, setTurnState } from "./turn-row.ts";
 
 /**
  * The handler of state GateTools: judges every call of the round by the pinned policy, publishes the calls, and writes
@@ -91,8 +92,16 @@ async function gate(transaction: Transaction, ref: TurnRef): Promise<Gated> {
   const run = judged
     .filter(({ step, verdict }) => step.owner === "platform_managed" && verdict.permission === "allow")
     .map(({ step }) => step.id);
+  if (run.length > 0) {
+    await addSegmentEvents(transaction, turn.id, run.length * CALL_EVENTS);
+  }
   return {
-    output: { ...ref, run, round: round.number, next: needs.length > 0 ? "wait" : "continue" },
+    output: {
+      ...ref,
+      run: run.slice(0, CALLS_PER_PASS),
+      round: round.number,
+      next: needs.length > 0 ? "wait" : "continue",
+    },
     sessionId: session.id,
     environmentId: queued ? session.environmentId : null,
   };
@@ -112,7 +121,11 @@ export async function standing(
   steps: readonly ToolStep[],
 ): Promise<Standing> {
   const actions = await actionsOfSteps(transaction, sessionId, steps);
-  return { run: runnableSteps(steps, actions), round, next: waitingEventIds(actions).length > 0 ? "wait" : "continue" };
+  return {
+    run: runnableSteps(steps, actions).slice(0, CALLS_PER_PASS),
+    round,
+    next: waitingEventIds(actions).length > 0 ? "wait" : "continue",
+  };
 }
 
 function verdictOf(session: SessionRow, step: ToolStep): Verdict {
@@ -123,13 +136,16 @@ function verdictOf(session: SessionRow, step: ToolStep): Verdict {
 
 function useEvent(step: ToolStep, verdict: Verdict): { type: string; payload: string } {
   if (step.owner === "client_custom") {
-    return { type: "agent.custom_tool_use", payload: splice({ name: step.name }, { input: step.input }) };
+    return {
+      type: "agent.custom_tool_use",
+      payload: splice({ name: step.name, idempotency_key: step.idempotencyKey }, { input: step.input }),
+    };
   }
   const evaluation = verdict.evaluation === null ? {} : { evaluation: verdict.evaluation };
   return {
     type: "agent.tool_use",
     payload: splice(
-      { name: step.name },
+      { name: step.name, idempotency_key: step.idempotencyKey },
       { input: step.input, ...mapJson({ evaluated_permission: verdict.permission, ...evaluation }) },
     ),
   };

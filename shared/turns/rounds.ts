@@ -92,6 +92,8 @@ export async function startCall(
     readonly leaseSeconds: number;
     readonly provider: string;
     readonly model: string;
+    /** What the round may add to the execution's history. */
+    readonly historyEvents: number;
   },
 ): Promise<void> {
   await transaction.query(
@@ -99,7 +101,7 @@ export async function startCall(
        insert into rounds (turn_id, number, workspace_id, session_id, state) values ($1, $2, $3, $4, 'open')
        on conflict (turn_id, number) do nothing
      ), segment as (
-       update turns set segment_rounds = segment_rounds + case when $6 = 1 then 1 else 0 end, state = 'running', task_token = null where id = $1
+       update turns set segment_events = segment_events + $14, state = 'running', task_token = null where id = $1
      )
      insert into provider_calls (id, workspace_id, session_id, turn_id, round, attempt, state, segment, request_digest,
                                  span_event_id, owner, lease_expires_at, provider, model, created_at)
@@ -118,6 +120,7 @@ export async function startCall(
       call.leaseSeconds,
       call.provider,
       call.model,
+      call.historyEvents,
     ],
   );
 }

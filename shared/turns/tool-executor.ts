@@ -20,3 +20,12 @@ export interface ToolOutcome {
 export interface ToolExecutor {
   run(call: ToolCall): Promise<ToolOutcome>;
 }
+
+/** No server-side tool exists yet: every owner of a call is outside. */
+export const noTools: ToolExecutor = {
+  run: (call) =>
+    Promise.resolve({
+      content: JSON.stringify([{ type: "text", text: `${call.name} is not available here.` }]),
+      isError: true,
+    }),
+};

@@ -24,7 +24,7 @@ export interface TurnRow {
   readonly state: TurnState;
   readonly taskToken: string | null;
   readonly retries: number;
-  readonly segmentRounds: number;
+  readonly segmentEvents: number;
 }
 
 interface Row {
@@ -38,11 +38,11 @@ interface Row {
   state: TurnState;
   task_token: string | null;
   retries: number;
-  segment_rounds: number;
+  segment_events: number;
 }
 
 const COLUMNS =
-  "id, workspace_id, session_id, thread_id, ordinal, trigger_event_id, segment, state, task_token, retries, segment_rounds";
+  "id, workspace_id, session_id, thread_id, ordinal, trigger_event_id, segment, state, task_token, retries, segment_events";
 const ACTIVE = "('running', 'parked', 'hibernated', 'backing_off')";
 
 function toTurn(row: Row): TurnRow {
@@ -57,7 +57,7 @@ function toTurn(row: Row): TurnRow {
     state: row.state,
     taskToken: row.task_token,
     retries: row.retries,
-    segmentRounds: row.segment_rounds,
+    segmentEvents: row.segment_events,
   };
 }
 
@@ -128,7 +128,7 @@ export async function setTurnState(
 /** Opens the next segment: the old one's handlers may not write from here on. Returns its number. */
 export async function nextSegment(transaction: Transaction, turnId: string): Promise<number> {
   const { rows } = await transaction.query<{ segment: number }>(
-    "update turns set segment = segment + 1, segment_rounds = 0, state = 'running', task_token = null where id = $1 returning segment",
+    "update turns set segment = segment + 1, segment_events = 0, state = 'running', task_token = null where id = $1 returning segment",
     [turnId],
   );
   const segment = rows[0]?.segment;
@@ -136,4 +136,9 @@ export async function nextSegment(transaction: Transaction, turnId: string): Pro
     throw new Error(`Turn ${turnId} vanished while its session was locked.`);
   }
   return segment;
+}
+
+/** Counts what the turn's execution may still write into its history. */
+export async function addSegmentEvents(transaction: Transaction, turnId: string, events: number): Promise<void> {
+  await transaction.query("update turns set segment_events = segment_events + $2 where id = $1", [turnId, events]);
 }

@@ -1,5 +1,17 @@
+import { MAX_REQUEST_BYTES } from "../context/build-request.ts";
 import { readBlocks } from "../model/content-blocks.ts";
 import { ModelError, type ModelResponse } from "../model/model.ts";
+
+/** Refuses a request that no endpoint would take, before it is sent. Throws `ModelError`. */
+export function assertSendable(body: string): void {
+  if (Buffer.byteLength(body) > MAX_REQUEST_BYTES) {
+    throw new ModelError("The conversation has grown over what a model request may hold (30 MB).", {
+      type: "model_request_failed_error",
+      retryable: false,
+      tooLarge: true,
+    });
+  }
+}
 
 /**
  * Refuses a response that could not be stored or answered: tool calls without an id, two with the same one, or a NUL in

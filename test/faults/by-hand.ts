@@ -10,7 +10,7 @@ import { inTransaction } from "../../shared/db/transaction.ts";
 import { createEnvironment } from "../../shared/environments/environments.ts";
 import { memoryLiveChannel } from "../../shared/live/memory-live-channel.ts";
 import type { ModelRequest, ModelResponse, ModelUsage } from "../../shared/model/model.ts";
-import type { Product } from "../../shared/product.ts";
+import { LEASE_SECONDS, type Product } from "../../shared/product.ts";
 import { type Admitted, admitEvents } from "../../shared/sessions/admission.ts";
 import { createSession } from "../../shared/sessions/sessions.ts";
 import type { ToolCall, ToolOutcome } from "../../shared/turns/tool-executor.ts";
@@ -89,6 +89,7 @@ export async function startByHand(): Promise<ByHand> {
       database: pool,
       live: memoryLiveChannel(),
       owner: "by-hand",
+      leaseSeconds: LEASE_SECONDS,
       log,
       tools: { run: (call) => hand.runTool(call) },
       orchestrator: {
@@ -96,6 +97,7 @@ export async function startByHand(): Promise<ByHand> {
           starts.push(params);
           return hand.orchestrator.start(params.name);
         },
+        find: async () => "running",
         release(params) {
           releases.push(params);
           return hand.orchestrator.release(params.taskToken);
@@ -177,11 +179,7 @@ export class HandSession {
       state: string;
       task_token: string | null;
       retries: number;
-      segment_rounds: number;
-    }>(
-      "select id, segment, state, task_token, retries, segment_rounds from turns where session_id = $1 order by ordinal",
-      [this.id],
-    );
+    }>("select id, segment, state, task_token, retries from turns where session_id = $1 order by ordinal", [this.id]);
     return rows;
   }
 

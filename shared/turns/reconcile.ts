@@ -1,0 +1,76 @@
+import type { TurnRef } from "../../statemachines/turn-payload.ts";
+import { inTransaction, type Transaction } from "../db/transaction.ts";
+import { type OutboxRow, queueStart } from "../outbox/outbox.ts";
+import { relayAfterCommit } from "../outbox/relay.ts";
+import type { Product } from "../product.ts";
+import { failTurn } from "./complete-turn.ts";
+import { lockTurn, nextSegment } from "./turn-row.ts";
+
+/**
+ * The reconciler: brings turns back whose execution is gone.
+ *
+ * A turn can lose its execution to what the state machine cannot catch (its time limit, its data limit, a failure of
+ * FailTurn itself), or to the loss of Step Functions as a whole. The journal says where the turn stood, so the next
+ * segment simply takes over; the old one, should it live after all, is fenced.
+ */
+
+/** Takeovers of one turn; after that whatever kills its executions is in the turn itself. */
+const MAX_RECOVERIES = 5;
+
+/** An execution of that turn and segment has ended otherwise than by success. */
+export async function executionLost(product: Product, ref: TurnRef): Promise<void> {
+  const taken = await inTransaction(product.database, (transaction) => takeOver(transaction, ref));
+  if (taken === "exhausted") {
+    await failTurn(product, { ...ref, error: "ExecutionLost" });
+  } else if (taken !== null) {
+    product.log.warn("An execution was lost; the turn's next segment takes over.", {
+      turn_id: ref.turnId,
+      segment: taken.segment,
+    });
+    await relayAfterCommit(product, [taken]);
+  }
+}
+
+async function takeOver(transaction: Transaction, ref: TurnRef): Promise<OutboxRow | "exhausted" | null> {
+  const locked = await lockTurn(transaction, ref);
+  // A hibernated turn has no execution to lose.
+  if (locked === null || !locked.owned || locked.turn.state === "hibernated") {
+    return null;
+  }
+  const { rows } = await transaction.query<{ recoveries: number }>(
+    "update turns set recoveries = recoveries + 1 where id = $1 returning recoveries",
+    [ref.turnId],
+  );
+  if ((rows[0]?.recoveries ?? 0) > MAX_RECOVERIES) {
+    return "exhausted";
+  }
+  const segment = await nextSegment(transaction, ref.turnId);
+  const { workspaceId, sessionId } = locked.turn;
+  return queueStart(transaction, { workspaceId, sessionId, turnId: ref.turnId, segment });
+}
+
+/**
+ * Looks for turns that have not moved for `idleSeconds` and asks whether their execution is still there. Turns with a
+ * message under way, with a live provider call, or hibernated are none of these. Returns how many were taken over.
+ */
+export async function reconcile(product: Product, params: { readonly idleSeconds: number }): Promise<number> {
+  const { rows } = await product.database.query<{ id: string; segment: number }>(
+    `select t.id, t.segment from turns t join sessions s on s.id = t.session_id
+      where t.state in ('running', 'parked', 'backing_off') and s.deleting_at is null
+        and s.last_processed_at <= clock_timestamp() - make_interval(secs => $1)
+        and not exists (select 1 from outbox o where o.turn_id = t.id)
+        and not exists (select 1 from provider_calls c
+                         where c.turn_id = t.id and c.state = 'started' and c.lease_expires_at > clock_timestamp())
+      order by s.last_processed_at limit 200`,
+    [params.idleSeconds],
+  );
+  let lost = 0;
+  for (const turn of rows) {
+    const found = await product.orchestrator.find({ name: `${turn.id}-${turn.segment}` });
+    if (found !== "running") {
+      await executionLost(product, { turnId: turn.id, segment: turn.segment });
+      lost += 1;
+    }
+  }
+  return lost;
+}

@@ -1,0 +1,203 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import {
+  answers,
+  type ByHand,
+  type HandSession,
+  SERVER_TOOL,
+  startByHand,
+  text,
+  use,
+} from "../../test/faults/by-hand.ts";
+import { callModel } from "./call-model.ts";
+import { gateTools } from "./gate-tools.ts";
+import { runTool } from "./run-tool.ts";
+import type { ToolCall } from "./tool-executor.ts";
+import { TurnBusyError } from "./turn-errors.ts";
+
+let hand: ByHand;
+let session: HandSession;
+let ran: ToolCall[];
+beforeAll(async () => {
+  hand = await startByHand();
+});
+afterAll(() => hand.close());
+beforeEach(() => {
+  ran = [];
+  hand.runTool = async (call) => {
+    ran.push(call);
+    return { content: '[{"type":"text","text":"a page"}]', isError: false };
+  };
+});
+
+const go = { type: "user.message", content: [{ type: "text", text: "go" }] };
+const UNKNOWN = '[{"type":"text","text":"The call broke off, and whether it took effect is unknown."}]';
+
+/** A session whose model has called the server's tool, its policy applied. */
+async function called(policy: "always_allow" | "always_ask", ...inputs: readonly object[]) {
+  session = await hand.open([], [{ ...SERVER_TOOL, policy }]);
+  hand.replies.push(answers("tool_use", ...inputs.map((input, index) => use(`toolu_${index}`, "fetch_page", input))));
+  await session.send(go);
+  const ref = await session.ref();
+  await callModel(hand.product, ref);
+  const gated = await gateTools(hand.product, ref);
+  return { ref, gated, steps: await session.steps() };
+}
+
+const results = async () => (await session.events()).filter(({ type }) => type === "agent.tool_result");
+const leases = async () =>
+  (
+    await hand.database.pool.query(
+      "select state, run_owner, lease_expires_at > now() as live from tool_steps where session_id = $1 order by position",
+      [session.id],
+    )
+  ).rows;
+const expireLeases = () => hand.database.pool.query("update tool_steps set lease_expires_at = now() - interval '1 s'");
+
+test("an allowed call is prepared, started, completed; its result is published once and reaches the model", async () => {
+  const { ref, gated, steps } = await called("always_allow", { url: "a" });
+  const stepId = steps[0]?.id ?? "";
+  expect(gated).toEqual({ ...ref, run: [stepId], round: 1, next: "continue" });
+  expect(await leases()).toEqual([{ state: "prepared", run_owner: null, live: null }]);
+  hand.runTool = async (call) => {
+    ran.push(call);
+    expect(await leases()).toEqual([{ state: "started", run_owner: "by-hand", live: true }]);
+    return { content: '[{"type":"text","text":"a page"}]', isError: false };
+  };
+
+  await runTool(hand.product, { ...ref, stepId });
+
+  expect(ran).toMatchObject([{ name: "fetch_page", input: '{"url":"a"}', idempotencyKey: stepId }]);
+  expect(await session.steps()).toMatchObject([
+    { state: "completed", result: '[{"type":"text","text":"a page"}]', is_error: false },
+  ]);
+  expect(await results()).toMatchObject([
+    { payload: { content: [{ type: "text", text: "a page" }], is_error: false } },
+  ]);
+  hand.replies.push(answers("end_turn", text("Read.")));
+  await callModel(hand.product, ref);
+  expect(JSON.parse(hand.requests.at(-1) ?? "").messages.at(-1)).toEqual({
+    role: "user",
+    content: [{ type: "tool_result", tool_use_id: "toolu_0", content: [{ type: "text", text: "a page" }] }],
+  });
+});
+
+test("a call that is completed is not run again", async () => {
+  const { ref, steps } = await called("always_allow", {});
+  const input = { ...ref, stepId: steps[0]?.id ?? "" };
+  await runTool(hand.product, input);
+  await runTool(hand.product, input);
+  expect(ran).toHaveLength(1);
+  expect(await results()).toHaveLength(1);
+});
+
+test("while one invocation runs the call another one is told to come back", async () => {
+  const { ref, steps } = await called("always_allow", {});
+  const input = { ...ref, stepId: steps[0]?.id ?? "" };
+  const started = Promise.withResolvers<void>();
+  const page = Promise.withResolvers<{ content: string; isError: boolean }>();
+  hand.runTool = (call) => {
+    ran.push(call);
+    started.resolve();
+    return page.promise;
+  };
+  const first = runTool(hand.product, input);
+  await started.promise;
+
+  await expect(runTool(hand.product, input)).rejects.toThrow(TurnBusyError);
+
+  page.resolve({ content: "[]", isError: false });
+  await first;
+  expect(ran).toHaveLength(1);
+  expect(await session.steps()).toMatchObject([{ state: "completed" }]);
+});
+
+test("a call whose process was lost is ambiguous: never run twice, and the model is told", async () => {
+  const { ref, steps } = await called("always_allow", {});
+  const input = { ...ref, stepId: steps[0]?.id ?? "" };
+  const started = Promise.withResolvers<void>();
+  const page = Promise.withResolvers<{ content: string; isError: boolean }>();
+  hand.runTool = (call) => {
+    ran.push(call);
+    started.resolve();
+    return page.promise;
+  };
+  const lost = runTool(hand.product, input);
+  await started.promise;
+  await expireLeases();
+
+  await runTool(hand.product, input);
+
+  expect(ran).toHaveLength(1);
+  expect(await session.steps()).toMatchObject([{ state: "ambiguous", result: UNKNOWN, is_error: true }]);
+  expect(await results()).toMatchObject([{ payload: { is_error: true } }]);
+  // The lost one was only slow: its result comes too late to count.
+  page.resolve({ content: '[{"type":"text","text":"a page"}]', isError: false });
+  await lost;
+  expect(await session.steps()).toMatchObject([{ state: "ambiguous", result: UNKNOWN, is_error: true }]);
+  expect(await results()).toHaveLength(1);
+  hand.replies.push(answers("end_turn", text("I see.")));
+  expect(await callModel(hand.product, ref)).toEqual({ ...ref, next: "end" });
+  expect(JSON.parse(hand.requests.at(-1) ?? "").messages.at(-1).content).toMatchObject([
+    { type: "tool_result", tool_use_id: "toolu_0", is_error: true },
+  ]);
+});
+
+test("an executor that throws leaves the call ambiguous and its sibling alone", async () => {
+  const { ref, steps } = await called("always_allow", { url: "broken" }, { url: "fine" });
+  hand.runTool = async (call) => {
+    if (call.input.includes("broken")) throw new TypeError("The socket was closed.");
+    return { content: "[]", isError: false };
+  };
+  await Promise.all(steps.map((step) => runTool(hand.product, { ...ref, stepId: step.id })));
+  expect(await session.steps()).toMatchObject([
+    { state: "ambiguous", result: UNKNOWN, is_error: true },
+    { state: "completed", result: "[]", is_error: false },
+  ]);
+});
+
+test("a call of an interrupted turn is not begun", async () => {
+  const { ref, steps } = await called("always_allow", {});
+  await session.send({ type: "user.interrupt" });
+  await runTool(hand.product, { ...ref, stepId: steps[0]?.id ?? "" });
+  expect(ran).toEqual([]);
+});
+
+test("a result that comes after an interrupt is not published: the call was closed, and the session is quiet", async () => {
+  const { ref, steps } = await called("always_allow", {});
+  const started = Promise.withResolvers<void>();
+  const page = Promise.withResolvers<{ content: string; isError: boolean }>();
+  hand.runTool = () => {
+    started.resolve();
+    return page.promise;
+  };
+  const running = runTool(hand.product, { ...ref, stepId: steps[0]?.id ?? "" });
+  await started.promise;
+  await session.send({ type: "user.interrupt" });
+  const before = await session.events();
+
+  page.resolve({ content: "[]", isError: false });
+  await running;
+
+  expect(await session.events()).toEqual(before);
+  expect(before.at(-1)?.type).toBe("session.status_idle");
+  expect(await session.steps()).toMatchObject([{ state: "ambiguous", is_error: true }]);
+});
+
+test("a call of another turn, or of none, is nobody's", async () => {
+  const { steps } = await called("always_allow", {});
+  const foreign = steps[0]?.id ?? "";
+  const { ref } = await called("always_allow", {});
+  await runTool(hand.product, { ...ref, stepId: foreign });
+  await runTool(hand.product, { ...ref, stepId: "step_none" });
+  expect(ran).toEqual([]);
+});
+
+test("a call that needs approval runs after it and not before", async () => {
+  const { ref, gated, steps } = await called("always_ask", {});
+  expect(gated).toEqual({ ...ref, run: [], round: 1, next: "wait" });
+  const [eventId] = await session.waiting();
+  await session.send({ type: "user.tool_confirmation", tool_use_id: eventId, result: "allow" });
+  expect(await gateTools(hand.product, ref)).toEqual({ ...ref, run: [steps[0]?.id], round: 1, next: "continue" });
+  await runTool(hand.product, { ...ref, stepId: steps[0]?.id ?? "" });
+  expect(ran).toHaveLength(1);
+});

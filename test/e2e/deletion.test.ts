@@ -1,0 +1,100 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { purgeDeleted } from "../../shared/sessions/purge.ts";
+import { startTestServer, type TestServer } from "../server.ts";
+import { ask, isTurnEnd, message, SessionDriver, toolset } from "./session-driver.ts";
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await startTestServer();
+});
+afterAll(() => server.close());
+
+const AT_ONCE = { contentAfterSeconds: 0, journalAfterDays: 0 };
+const NEVER = 10_000;
+
+async function rowsOf(sessionId: string): Promise<Record<string, number>> {
+  const tables = [
+    "events",
+    "transcript_entries",
+    "session_runtimes",
+    "work_items",
+    "pending_actions",
+    "outbox",
+    "turns",
+    "provider_calls",
+    "tool_steps",
+    "context_snapshots",
+  ];
+  const counts: Record<string, number> = {};
+  for (const table of tables) {
+    const { rows } = await server.database.pool.query(`select count(*) as count from ${table} where session_id = $1`, [
+      sessionId,
+    ]);
+    counts[table] = rows[0].count;
+  }
+  return counts;
+}
+
+test("a deleted session loses what was said at once and what was done after the audit window; the rest stays", async () => {
+  const kept = await SessionDriver.open(server);
+  await kept.send(message("stay"));
+  await kept.until(isTurnEnd);
+  kept.close();
+  const session = await SessionDriver.open(server, { tools: [toolset(ask("bash"))] });
+  await session.send(message("run `ls`"));
+  await session.untilAsked();
+
+  const deleted = await server.request(`/v1/sessions/${session.id}`, { method: "DELETE" });
+  expect(await deleted.json()).toEqual({ id: session.id, type: "session_deleted" });
+  expect((await session.until((event) => event.type === "session.deleted")).type).toBe("session.deleted");
+  session.close();
+  expect((await server.request(`/v1/sessions/${session.id}`)).status).toBe(404);
+  expect((await session.post(message("hello?"))).status).toBe(404);
+
+  const { pool } = server.database;
+  expect(await purgeDeleted(pool, { contentAfterSeconds: NEVER, journalAfterDays: NEVER })).toEqual({
+    content: 0,
+    gone: 0,
+  });
+  expect(await purgeDeleted(pool, { contentAfterSeconds: 0, journalAfterDays: NEVER })).toEqual({
+    content: 1,
+    gone: 0,
+  });
+  expect(await rowsOf(session.id)).toEqual({
+    events: 0,
+    transcript_entries: 0,
+    session_runtimes: 0,
+    work_items: 0,
+    pending_actions: 0,
+    outbox: 0,
+    turns: 1,
+    provider_calls: 1,
+    tool_steps: 1,
+    context_snapshots: 1,
+  });
+  const { rows: steps } = await pool.query("select input, result from tool_steps where session_id = $1", [session.id]);
+  expect(steps).toEqual([{ input: "{}", result: null }]);
+
+  expect(await purgeDeleted(pool, AT_ONCE)).toEqual({ content: 0, gone: 1 });
+  expect(Object.values(await rowsOf(session.id))).toEqual(Array.from({ length: 10 }, () => 0));
+  const { rows: tombstones } = await pool.query("select session_id, workspace_id from session_tombstones");
+  expect(tombstones).toEqual([{ session_id: session.id, workspace_id: "wrkspc_local" }]);
+  expect((await server.request(`/v1/sessions/${kept.id}`)).status).toBe(200);
+  expect((await kept.list()).length).toBeGreaterThan(5);
+  expect((await server.request(`/v1/environments/${server.environmentId}`)).status).toBe(200);
+});
+
+test("a running session cannot be deleted, and nothing of a living one can be removed", async () => {
+  const session = await SessionDriver.open(server);
+  await session.send(message("stay"));
+  await session.until(isTurnEnd);
+  session.close();
+  const { pool } = server.database;
+  for (const table of ["events", "transcript_entries", "session_runtimes", "context_snapshots"]) {
+    await expect(pool.query(`delete from ${table} where session_id = $1`, [session.id])).rejects.toThrow("append-only");
+  }
+  await pool.query("update sessions set status = 'running' where id = $1", [session.id]);
+  const refused = await server.request(`/v1/sessions/${session.id}`, { method: "DELETE" });
+  expect(refused.status).toBe(409);
+  expect(refused.headers.get("x-should-retry")).toBe("false");
+});
