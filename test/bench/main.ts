@@ -1,4 +1,5 @@
 import { Command } from "commander";
+import { longTranscripts, memory } from "./history.ts";
 import { lists } from "./lists.ts";
 import { type Row, table } from "./statistics.ts";
 import { streams } from "./streams.ts";
@@ -15,6 +16,8 @@ const BENCHES: Readonly<Record<string, () => Promise<Row[]>>> = {
   throughput,
   lists,
   streams,
+  history: longTranscripts,
+  memory,
 };
 
 const program = new Command("npm run bench --")

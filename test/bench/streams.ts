@@ -1,6 +1,6 @@
-import { readFile } from "node:fs/promises";
 import { startFakeModel } from "../fake-model/server.ts";
 import { BenchClient, type BenchSession } from "./client.ts";
+import { residentMegabytes } from "./history.ts";
 import { startServerProcess } from "./server-process.ts";
 import { fixed, percentile, type Row } from "./statistics.ts";
 
@@ -19,8 +19,7 @@ export async function streams(): Promise<Row[]> {
     sessions.push(...(await Promise.all(Array.from({ length: more }, () => client.session(server.environmentId, [])))));
   }
   const thousand = await delays(sessions);
-  const status = await readFile(`/proc/${server.pid}/status`, "utf8");
-  const memory = Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? Number.NaN) / 1024;
+  const memory = await residentMegabytes(server.pid);
   for (const session of sessions) {
     session.close();
   }
