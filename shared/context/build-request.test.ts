@@ -22,6 +22,8 @@ const entry = (role: "user" | "assistant", content: string, toolUseIds: string[]
   content,
   toolUseIds,
   refused: false,
+  provider: "messages",
+  model: "m-1",
 });
 
 const UNKNOWN =
@@ -79,6 +81,18 @@ describe("calls and their results (F01)", () => {
     expect(messagesOf(transcript)).toBe(
       `[{"role":"user","content":["go"]},{"role":"assistant","content":[${call}]},{"role":"user","content":["r"]}]`,
     );
+  });
+
+  test("another model's signed blocks are left out whole, its words stay; our own stay byte for byte (F11)", () => {
+    const thinking = '{"type":"thinking","thinking":"…","signature":"s\\u002b"}';
+    const answer = entry("assistant", `[${thinking},{"type":"text","text":"yes"}]`);
+    const asked = entry("user", '["so?"]');
+    expect(messagesOf([asked, answer])).toContain(`[${thinking},{"type":"text","text":"yes"}]`);
+    for (const author of [{ model: "m-0" }, { provider: "offline" }]) {
+      expect(messagesOf([asked, { ...answer, ...author }])).toBe(
+        '[{"role":"user","content":["so?"]},{"role":"assistant","content":[{"type":"text","text":"yes"}]}]',
+      );
+    }
   });
 
   test("of a message that the provider refused, the text stays and the files are left out", () => {

@@ -1,4 +1,4 @@
-import { readBlocks } from "../model/content-blocks.ts";
+import { type Block, readBlocks } from "../model/content-blocks.ts";
 import type { SessionRuntime } from "../permissions/runtime.ts";
 import type { TranscriptEntry } from "../transcript/transcript.ts";
 
@@ -35,6 +35,8 @@ const NO_OUTPUT = "(no output)";
  * - a call without a result is given one (a provider refuses a `tool_use` that no `tool_result` follows);
  * - text blocks of nothing but white space are left out whole (models write them beside calls, and providers refuse to
  *   take them back: BerriAI/litellm#22979);
+ * - signed blocks of another model are left out whole: only their author may take them back, and an edited one fails for
+ *   ever (anthropics/anthropic-sdk-python#1598);
  * - an empty answer becomes no message;
  * - of a message that the provider refused, images and documents are left out.
  */
@@ -46,11 +48,11 @@ export function buildRequest(runtime: SessionRuntime, transcript: readonly Trans
   if (runtime.tools.length > 0) {
     head.push(`"tools":[${runtime.tools.map((tool) => tool.declaration).join(",")}]`);
   }
-  return `{${head.join(",")},"messages":[${messages(transcript).join(",")}],"stream":true}`;
+  return `{${head.join(",")},"messages":[${messages(runtime, transcript).join(",")}],"stream":true}`;
 }
 
 /** The messages with roles alternating, each tool call followed by its results. */
-function messages(transcript: readonly TranscriptEntry[]): string[] {
+function messages(runtime: SessionRuntime, transcript: readonly TranscriptEntry[]): string[] {
   const merged: string[] = [];
   let role: "user" | "assistant" | null = null;
   let blocks: string[] = [];
@@ -62,7 +64,7 @@ function messages(transcript: readonly TranscriptEntry[]): string[] {
     blocks = [];
   };
   for (const entry of transcript) {
-    const content = blocksOf(entry);
+    const content = blocksOf(entry, runtime);
     if (content.length === 0) {
       continue;
     }
@@ -89,18 +91,22 @@ function messages(transcript: readonly TranscriptEntry[]): string[] {
 const BLANK_TEXT = /"text"\s*:\s*"(?:\s|\\[nrtf]|\\u0020|\\u00a0)*"/;
 
 /** What of an entry goes into the request: the whole array as one splice, unless something must be left out. */
-function blocksOf(entry: TranscriptEntry): string[] {
+function blocksOf(entry: TranscriptEntry, runtime: SessionRuntime): string[] {
   if (entry.refused) {
     return readBlocks(entry.content).flatMap((block) => (block.type === "text" ? block.raw : LEFT_OUT));
   }
-  if (BLANK_TEXT.test(entry.content)) {
-    return readBlocks(entry.content).flatMap((block) =>
-      block.type === "text" && block.text?.trim() === "" ? [] : block.raw,
-    );
+  const foreign = entry.role === "assistant" && (entry.provider !== runtime.provider || entry.model !== runtime.model);
+  if (foreign || BLANK_TEXT.test(entry.content)) {
+    const leftOut = (block: Block) =>
+      (block.type === "text" && block.text?.trim() === "") || (foreign && SIGNED_BLOCKS.has(block.type));
+    return readBlocks(entry.content).flatMap((block) => (leftOut(block) ? [] : block.raw));
   }
   const text = entry.content.slice(entry.content.indexOf("[") + 1, entry.content.lastIndexOf("]")).trim();
   return text === "" ? [] : [text];
 }
+
+/** Blocks that carry a signature of the model that wrote them. */
+const SIGNED_BLOCKS = new Set(["thinking", "redacted_thinking"]);
 
 const LEFT_OUT = JSON.stringify({
   type: "text",

@@ -20,6 +20,9 @@ export interface TranscriptEntry {
   readonly toolUseIds: readonly string[];
   /** A message that the provider refused as malformed. */
   readonly refused: boolean;
+  /** Who wrote it, or was asked: the kind of provider and the model, as the session had them pinned. */
+  readonly provider: string;
+  readonly model: string;
 }
 
 /**
@@ -38,9 +41,11 @@ export async function readTranscript(
     content: string;
     tool_use_ids: string[];
     refused: boolean;
+    provider: string;
+    model: string;
   }>(
     `select e.id, t.ordinal as turn, e.ordinal as entry, e.role, e.content, e.tool_use_ids,
-            t.trigger_refused and e.ordinal = 0 as refused
+            t.trigger_refused and e.ordinal = 0 as refused, e.provider, e.model
        from turns t join transcript_entries e on e.turn_id = t.id
       where t.thread_id = $1 and t.ordinal <= $2 and (t.ordinal < $2 or e.ordinal <= $3)
       order by t.ordinal, e.ordinal`,
@@ -53,6 +58,8 @@ export async function readTranscript(
     content: row.content,
     toolUseIds: row.tool_use_ids,
     refused: row.refused,
+    provider: row.provider,
+    model: row.model,
   }));
 }
 
@@ -63,8 +70,6 @@ export interface EntryDraft {
   readonly role: "user" | "assistant";
   readonly content: string;
   readonly toolUseIds?: readonly string[];
-  /** The model that wrote it, where the provider said so. */
-  readonly model?: string;
 }
 
 /** Appends to the turn's part of the transcript; the caller holds the session's lock. Returns the entry's id. */
@@ -90,7 +95,7 @@ export async function appendEntry(
       draft.content,
       draft.toolUseIds ?? [],
       session.runtime.provider,
-      draft.model ?? session.runtime.model,
+      session.runtime.model,
       session.runtime.toolVersion,
       session.runtime.profileVersion,
       session.now,

@@ -95,7 +95,6 @@ export async function completeRound(
     role: "assistant",
     content: response.content,
     toolUseIds: calls.flatMap((block) => block.id ?? []),
-    model: response.model,
   });
   await setRoundState(transaction, {
     turnId: turn.id,

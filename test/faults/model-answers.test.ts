@@ -12,7 +12,16 @@ import {
   toolUse,
   userTexts,
 } from "../e2e/scripted-model.ts";
-import { customTool, isIdle, isTurnEnd, isType, message, SessionDriver, textOf, toolset } from "../e2e/session-driver.ts";
+import {
+  customTool,
+  isIdle,
+  isTurnEnd,
+  isType,
+  message,
+  SessionDriver,
+  textOf,
+  toolset,
+} from "../e2e/session-driver.ts";
 import { failure } from "../fake-model/replies.ts";
 
 // Answers that a provider gave and would not take back, or that make no sense.
@@ -99,27 +108,30 @@ test("a broken call does not keep its sound sibling from running", async () => {
 
 // A8
 
-test.each(["", " ", "\n", " \t\r\n", "\u00a0"])("a blank text block %j beside a call is not sent back", async (blank) => {
-  const provider = await scripted.script(
-    reply("tool_use", textBlock(blank), toolUse("toolu_1", "lookup", { q: "x" })),
-    reply("end_turn", textBlock(blank)),
-    says("Still here."),
-  );
-  session = await SessionDriver.open(scripted.server, { tools: [customTool("lookup")] });
-  await session.send(message("go"));
-  const [use] = await session.untilAsked();
-  await session.send({ type: "user.custom_tool_result", custom_tool_use_id: use?.id });
-  await session.until(isTurnEnd);
-  await session.send(message("and?"));
-  await session.until((event) => event.type === "agent.message" && textOf(event) === "Still here.");
-  await session.until(isTurnEnd);
+test.each(["", " ", "\n", " \t\r\n", "\u00a0"])(
+  "a blank text block %j beside a call is not sent back",
+  async (blank) => {
+    const provider = await scripted.script(
+      reply("tool_use", textBlock(blank), toolUse("toolu_1", "lookup", { q: "x" })),
+      reply("end_turn", textBlock(blank)),
+      says("Still here."),
+    );
+    session = await SessionDriver.open(scripted.server, { tools: [customTool("lookup")] });
+    await session.send(message("go"));
+    const [use] = await session.untilAsked();
+    await session.send({ type: "user.custom_tool_result", custom_tool_use_id: use?.id });
+    await session.until(isTurnEnd);
+    await session.send(message("and?"));
+    await session.until((event) => event.type === "agent.message" && textOf(event) === "Still here.");
+    await session.until(isTurnEnd);
 
-  expect(messagesOf(provider, 2).map(({ role, content }) => [role, content.map((block) => block.type)])).toEqual([
-    ["user", ["text"]],
-    ["assistant", ["tool_use"]],
-    ["user", ["tool_result", "text"]],
-  ]);
-});
+    expect(messagesOf(provider, 2).map(({ role, content }) => [role, content.map((block) => block.type)])).toEqual([
+      ["user", ["text"]],
+      ["assistant", ["tool_use"]],
+      ["user", ["tool_result", "text"]],
+    ]);
+  },
+);
 
 test.each([
   ["nothing", {}],

@@ -1,6 +1,24 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { calls, type ScriptedServer, says, startScriptedServer, textBlock, toolUse, reply, userTexts } from "../e2e/scripted-model.ts";
-import { answerOf, createSession, customTool, isTurnEnd, isType, message, SessionDriver, textOf } from "../e2e/session-driver.ts";
+import {
+  calls,
+  reply,
+  type ScriptedServer,
+  says,
+  startScriptedServer,
+  textBlock,
+  toolUse,
+  userTexts,
+} from "../e2e/scripted-model.ts";
+import {
+  answerOf,
+  createSession,
+  customTool,
+  isTurnEnd,
+  isType,
+  message,
+  SessionDriver,
+  textOf,
+} from "../e2e/session-driver.ts";
 
 // PostgreSQL stores no NUL in text. Where conversation goes it must survive; anywhere else it is a bad request, never a 500.
 let scripted: ScriptedServer;
@@ -32,9 +50,15 @@ test.each([
 
 test.each([
   ["an environment's name", () => ["/v1/environments", { name: NUL }]],
-  ["a call's id in a confirmation", () => [events(), { events: [{ type: "user.tool_confirmation", tool_use_id: NUL, result: "allow" }] }]],
+  [
+    "a call's id in a confirmation",
+    () => [events(), { events: [{ type: "user.tool_confirmation", tool_use_id: NUL, result: "allow" }] }],
+  ],
   ["a call's id in a result", () => [events(), { events: [{ type: "user.tool_result", tool_use_id: NUL }] }]],
-  ["a call's id in an application's result", () => [events(), { events: [{ type: "user.custom_tool_result", custom_tool_use_id: NUL }] }]],
+  [
+    "a call's id in an application's result",
+    () => [events(), { events: [{ type: "user.custom_tool_result", custom_tool_use_id: NUL }] }],
+  ],
   ["a thread's id in an interrupt", () => [events(), { events: [{ type: "user.interrupt", session_thread_id: NUL }] }]],
   ["a filter", () => [`${events()}?types[]=%00`]],
   ["a cursor", () => [`${events()}?page=${Buffer.from('["\\u0000"]').toString("base64url")}`]],
