@@ -35,7 +35,14 @@ const RIGHTS = {
   Api: ["kms:Decrypt", "kms:GenerateDataKey", "rds-db:connect", "states:*2", "dynamodb:PutItem"],
   Work: ["kms:Decrypt", "kms:GenerateDataKey", "rds-db:connect", "states:*2", "dynamodb:PutItem", "dynamodb:Query"],
   Stream: ["kms:Decrypt", "kms:GenerateDataKey", "rds-db:connect", "dynamodb:Query"],
-  Relay: ["rds-db:connect", "states:*2"],
+  Relay: [
+    "kms:Decrypt",
+    "kms:GenerateDataKey",
+    "rds-db:connect",
+    "states:*2",
+    "states:DescribeExecution",
+    "dynamodb:PutItem",
+  ],
   Migrate: ["kms:Decrypt", "secretsmanager:GetSecretValue"],
 };
 /** What every function has: its log, its network interface, its trace. */
@@ -225,6 +232,12 @@ describe("rights", () => {
     for (const arn of started) {
       expect((arn as { "Fn::Join": [string, unknown[]] })["Fn::Join"][1].at(-1)).toBe(":stateMachine:mango-dev-turn");
     }
+  });
+
+  test("to look at executions: of our state machine, for the reconciler only", () => {
+    const readers = Object.keys(functions).filter((name) => onResource(name, "states:DescribeExecution"));
+    expect(readers).toEqual(["Relay"]);
+    expect(JSON.stringify(onResource("Relay", "states:DescribeExecution"))).toContain(":execution:mango-dev-turn:*");
   });
 
   test("to the key: through the services that keep the data", () => {

@@ -65,9 +65,9 @@ const OTHER_FUNCTIONS = {
   },
   Relay: {
     bundle: "relay",
-    description: "Delivers what the outbox still holds",
+    description: "Delivers what the outbox still holds, brings lost turns back, removes what has had its time",
     seconds: 60,
-    rights: ["database", "orchestrate"],
+    rights: ["database", "publish", "orchestrate", "find-executions"],
   },
 } as const satisfies Record<string, FunctionPlan>;
 
@@ -76,6 +76,7 @@ export interface FunctionsProps {
   readonly data: DataStack;
   readonly settings: Settings;
   readonly stateMachineArn: string;
+  readonly executionsArn: string;
 }
 
 /** Every function of the product, with its variables and rights. */

@@ -13,6 +13,7 @@ export interface MigrationProps {
   readonly bundles: string;
   readonly data: DataStack;
   readonly stateMachineArn: string;
+  readonly executionsArn: string;
 }
 
 /** Brings the schema to the newest state once for each release that changes it; every function waits for it. */

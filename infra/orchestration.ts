@@ -30,6 +30,16 @@ export function stateMachineArn(scope: Construct, stage: string): string {
   });
 }
 
+/** All executions of the state machine. */
+export function executionsArn(scope: Construct, stage: string): string {
+  return Stack.of(scope).formatArn({
+    service: "states",
+    resource: "execution",
+    resourceName: `${stateMachineName(stage)}:*`,
+    arnFormat: ArnFormat.COLON_RESOURCE_NAME,
+  });
+}
+
 export interface OrchestrationProps {
   readonly functions: Functions;
   readonly stage: string;

@@ -1,5 +1,6 @@
 import { Stack } from "aws-cdk-lib";
 import { PolicyStatement } from "aws-cdk-lib/aws-iam";
+import { accept } from "./accepted-findings.ts";
 import type { DataStack } from "./data-stack.ts";
 import { APPLICATION_ROLE } from "./database.ts";
 import type { Handler } from "./handler.ts";
@@ -11,15 +12,23 @@ import type { Handler } from "./handler.ts";
  * Statements on the function's role alone, not CDK's grants: those also write the role into the key's policy, and the
  * key lives in the stack that this one depends on.
  */
-export type Right = "database" | "publish" | "follow" | "orchestrate" | "model-key" | "owner-secret";
+export type Right =
+  | "database"
+  | "publish"
+  | "follow"
+  | "orchestrate"
+  | "find-executions"
+  | "model-key"
+  | "owner-secret";
 
 export interface RightsContext {
   readonly data: DataStack;
   readonly stateMachineArn: string;
+  readonly executionsArn: string;
 }
 
 export function grant(handler: Handler, right: Right, context: RightsContext): void {
-  const { data, stateMachineArn } = context;
+  const { data, executionsArn, stateMachineArn } = context;
   const statement = (actions: string[], resource: string) =>
     handler.role.addToPolicy(new PolicyStatement({ actions, resources: [resource] }));
   switch (right) {
@@ -36,6 +45,14 @@ export function grant(handler: Handler, right: Right, context: RightsContext): v
       return;
     case "orchestrate":
       statement(["states:StartExecution", "states:SendTaskSuccess"], stateMachineArn);
+      return;
+    case "find-executions":
+      statement(["states:DescribeExecution"], executionsArn);
+      accept(
+        handler.role,
+        `AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:states:<AWS::Region>:<AWS::AccountId>${executionsArn.slice(executionsArn.lastIndexOf(":execution:"))}]`,
+        "The executions of one state machine: their names are the turns'.",
+      );
       return;
     case "model-key":
       statement(["secretsmanager:GetSecretValue"], data.modelSecret.secretArn);

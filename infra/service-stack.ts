@@ -5,7 +5,7 @@ import type { DataStack } from "./data-stack.ts";
 import { Functions } from "./functions.ts";
 import { Migration } from "./migration.ts";
 import { Operations } from "./operations.ts";
-import { Orchestration, stateMachineArn } from "./orchestration.ts";
+import { executionsArn, Orchestration, stateMachineArn } from "./orchestration.ts";
 import type { Settings } from "./settings.ts";
 
 export interface ServiceStackProps extends StackProps {
@@ -21,7 +21,13 @@ export class ServiceStack extends Stack {
     super(scope, id, props);
     const { settings, data, bundles } = props;
     const { stage } = settings;
-    const shared = { bundles, data, settings, stateMachineArn: stateMachineArn(this, stage) };
+    const shared = {
+      bundles,
+      data,
+      settings,
+      stateMachineArn: stateMachineArn(this, stage),
+      executionsArn: executionsArn(this, stage),
+    };
 
     const migration = new Migration(this, "Migration", shared);
     const functions = new Functions(this, "Functions", shared);

@@ -238,3 +238,51 @@ test("an answer that cannot be stored at once is stored at the next try, and pub
   expect(await session.calls()).toEqual([{ attempt: 1, state: "completed", input_tokens: 11, output_tokens: 7 }]);
   expect(await session.usage()).toEqual({ input_tokens: 11, output_tokens: 7 });
 });
+
+/** The product, whose nth commit takes effect and then loses its connection before it says so. */
+function losingCommit(nth: number): typeof hand.product {
+  let commits = 0;
+  const connect = async () => {
+    const client = await hand.database.pool.connect();
+    const query = client.query.bind(client) as (...args: unknown[]) => Promise<unknown>;
+    const lossy = async (...args: unknown[]) => {
+      const result = await query(...args);
+      if (args[0] === "commit") commits += 1;
+      if (args[0] === "commit" && commits === nth) throw new Error("Connection terminated unexpectedly");
+      return result;
+    };
+    return { query: lossy, release: (error?: Error) => client.release(error) };
+  };
+  const database = { connect, query: hand.database.pool.query.bind(hand.database.pool) };
+  return { ...hand.product, database: database as unknown as typeof hand.product.database };
+}
+
+test.each(zombies)(
+  "%s that was stored, though its commit broke off, is neither published nor paid for twice",
+  async (_, reply, cost) => {
+    hand.replies.push(reply);
+    // The first commit is the request's, the second its outcome's.
+    await callModel(losingCommit(2), ref).catch((error: unknown) => expect(error).toBeInstanceOf(TurnBusyError));
+
+    expect(await session.usage()).toEqual(cost);
+    expect(await session.calls()).toMatchObject([{ attempt: 1, ...cost }]);
+    const events = await session.events();
+    expect(new Set(events.map(({ id }) => id)).size).toBe(events.length);
+    expect(spans(events).ends.length).toBeLessThanOrEqual(1);
+    expect(events.filter(({ type }) => type === "session.error").length).toBeLessThanOrEqual(1);
+  },
+);
+
+test.each(zombies)(
+  "%s that came too late is paid for once, though the commit of its cost broke off",
+  async (_, reply, cost) => {
+    const answer = later(reply);
+    hand.replies.push(answer.reply);
+    const asking = callModel(losingCommit(2), ref);
+    await answer.asked;
+    await session.send({ type: "user.interrupt" });
+    answer.release();
+    expect(await asking).toEqual({ ...ref, next: "stop" });
+    expect(await session.usage()).toEqual(cost);
+  },
+);

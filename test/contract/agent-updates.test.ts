@@ -82,6 +82,14 @@ verifies("agents:update:version-race", "without a lock each gets a version of it
   expect(await versions(agent)).toBe(5);
 });
 
+verifies("agents:update:version-race", "concurrent patches of metadata lose nothing", async () => {
+  const agent = await create({ metadata: {} });
+  const keys = Array.from({ length: 8 }, (_, n) => `k${n}`);
+  await Promise.all(keys.map((key) => update(agent, { metadata: { [key]: "v" } })));
+  const { metadata, version } = await api.read(`/v1/agents/${agent.id}`);
+  expect([Object.keys(metadata as object).toSorted(), version]).toEqual([keys, 9]);
+});
+
 verifies("agents:update:no-op", async () => {
   const agent = await create();
   const same = [

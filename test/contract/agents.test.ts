@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect } from "vitest";
 import { startTestServer, type TestServer } from "../server.ts";
 import { type Api, allPages, apiOf, expectRefused, ids, TIME } from "./api.ts";
+import { runTurn } from "./driver.ts";
 import { verifies } from "./verifies.ts";
 
 let server: TestServer;
@@ -199,9 +200,7 @@ describe("archive and versions", () => {
     const session = { agent: agent.id, environment_id: server.environmentId };
     const { id } = await api.write("/v1/sessions", session);
     await api.write(`/v1/agents/${agent.id}/archive`);
-    await api.write(`/v1/sessions/${id}/events`, {
-      events: [{ type: "user.message", content: [{ type: "text", text: "go on" }] }],
-    });
+    await runTurn(api, await api.read(`/v1/sessions/${id}`), "go on");
     const refused = await api.post("/v1/sessions", session);
     expect([400, 409]).toContain(refused.status);
     expect(refused.body.error.message).toMatch(/archived/);

@@ -1,5 +1,6 @@
 /** Turns in the contract's tests: events by type, and waiting for the ledger to hold them. */
 import { setTimeout as sleep } from "node:timers/promises";
+import { calls as makesCalls, type ScriptedServer, says, toolUse } from "../e2e/scripted-model.ts";
 import type { Api, Body } from "./api.ts";
 
 export const text = (value: string) => ({ type: "text", text: value });
@@ -41,8 +42,9 @@ export async function until(
   session: Body,
   matches: (event: Body) => boolean,
   count = 1,
+  patienceMs = 10_000,
 ): Promise<readonly Body[]> {
-  for (let tries = 0; tries < 400; tries += 1) {
+  for (let tries = 0; tries < patienceMs / 25; tries += 1) {
     const events = await list(api, session);
     if (events.filter(matches).length >= count) return events;
     await sleep(25);
@@ -70,3 +72,33 @@ export const types = (events: readonly Body[]) => events.map(({ type }) => type)
 export function required(events: readonly Body[]): readonly string[] {
   return events.findLast(isIdle())?.stop_reason.event_ids ?? [];
 }
+
+/** A session whose model makes these calls and then says "Done."; at its first idle. */
+export async function called(
+  scripted: ScriptedServer,
+  api: Api,
+  tools: readonly object[],
+  ...calls: readonly (readonly [id: string, name: string, input: object])[]
+) {
+  const provider = await scripted.script(makesCalls(...calls.map((call) => toolUse(...call))), says("Done."));
+  const session = await newSession(api, scripted.server.environmentId, { agent: { tools } });
+  await send(api, session, message("do it"));
+  const events = await until(api, session, isIdle());
+  return { provider, session, events, uses: events.filter(({ type }) => /^agent\..*tool_use$/.test(type)) };
+}
+export const customResult = (use: Body | undefined, value = "found") => ({
+  type: "user.custom_tool_result",
+  custom_tool_use_id: use?.id,
+  content: [text(value)],
+});
+export const toolResult = (use: Body | undefined, value = "ok") => ({
+  type: "user.tool_result",
+  tool_use_id: use?.id,
+  content: [text(value)],
+});
+export const confirmation = (use: Body | undefined, result: unknown, more: object = {}) => ({
+  type: "user.tool_confirmation",
+  tool_use_id: use?.id,
+  result,
+  ...more,
+});

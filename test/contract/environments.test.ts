@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect } from "vitest";
 import { startTestServer, type TestServer } from "../server.ts";
 import { type Answer, type Api, allPages, apiOf, type Body, expectRefused, ids, TIME } from "./api.ts";
+import { runTurn } from "./driver.ts";
 import { knownGap, verifies } from "./verifies.ts";
 
 let server: TestServer;
@@ -120,6 +121,15 @@ verifies("environments:update:metadata", async () => {
   expect(updated["metadata"]).toEqual({ c: "3", d: "4" });
 });
 
+verifies("environments:update:metadata", "concurrent patches lose nothing", async () => {
+  const environment = await create();
+  const keys = Array.from({ length: 8 }, (_, n) => `k${n}`);
+  const patch = (key: string) => api.write(`/v1/environments/${environment.id}`, { metadata: { [key]: "v" } });
+  await Promise.all(keys.map(patch));
+  const { metadata } = await api.read(`/v1/environments/${environment.id}`);
+  expect(Object.keys(metadata as object).toSorted()).toEqual(keys);
+});
+
 for (const [title, metadata] of [
   ["17 pairs in all", { k16: "v" }],
   ["a long value", { k0: "v".repeat(513) }],
@@ -167,8 +177,7 @@ verifies("environments:archive", async () => {
   const archived = await api.write(`/v1/environments/${environment.id}/archive`);
   expect(archived.archived_at).toMatch(TIME);
   expect((await api.write(`/v1/environments/${environment.id}/archive`)).archived_at).toBe(archived.archived_at);
-  const message = { type: "user.message", content: [{ type: "text", text: "go on" }] };
-  await api.write(`/v1/sessions/${session.id}/events`, { events: [message] });
+  await runTurn(api, session, "go on");
 });
 
 verifies("environments:archive:new-session", async () => {

@@ -1,19 +1,9 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect } from "vitest";
-import {
-  calls,
-  held,
-  resultsOf,
-  resultText,
-  type ScriptedServer,
-  says,
-  startScriptedServer,
-  toolUse,
-} from "../e2e/scripted-model.ts";
+import { held, type ScriptedServer, says, startScriptedServer } from "../e2e/scripted-model.ts";
 import { type Api, apiOf, type Body, expectError, expectRefused, TIME } from "./api.ts";
 import {
-  asking,
-  builtin,
+  called,
+  customResult,
   customTool,
   isIdle,
   list,
@@ -21,7 +11,6 @@ import {
   newSession,
   ofType,
   post,
-  required,
   send,
   status,
   text,
@@ -43,29 +32,6 @@ const create = (tools: readonly object[] = []) => newSession(api, scripted.serve
 const refused = (session: Body, events: unknown, code: number, names?: string | RegExp) =>
   expectRefused(scripted.server, () => api.post(`/v1/sessions/${session.id}/events`, { events }), code, names);
 
-/** A session whose model makes these calls and then answers; at the idle that waits for them. */
-async function waiting(tools: readonly object[], ...uses: readonly Parameters<typeof toolUse>[]) {
-  const provider = await scripted.script(calls(...uses.map((use) => toolUse(...use))), says("Done."));
-  const session = await create(tools);
-  await send(api, session, message("do it"));
-  const events = await until(api, session, isIdle("requires_action"));
-  return { provider, session, uses: events.filter(({ type }) => /^agent\..*tool_use$/.test(type)) };
-}
-const custom = (use: Body | undefined, value = "found") => ({
-  type: "user.custom_tool_result",
-  custom_tool_use_id: use?.id,
-  content: [text(value)],
-});
-const result = (use: Body | undefined, value = "listing") => ({
-  type: "user.tool_result",
-  tool_use_id: use?.id,
-  content: [text(value)],
-});
-const confirm = (use: Body | undefined, answer: unknown) => ({
-  type: "user.tool_confirmation",
-  tool_use_id: use?.id,
-  result: answer,
-});
 const INTERRUPT = { type: "user.interrupt" };
 
 describe("sending", () => {
@@ -74,6 +40,25 @@ describe("sending", () => {
     const stored = await send(api, session, message("one"), message("two"), message("three"));
     expect(stored).toMatchObject([message("one"), message("two"), message("three")]);
     for (const event of stored) expect(event.id).toMatch(/^sevt_/);
+    await until(api, session, isIdle());
+  });
+
+  verifies("events:send:echo", "concurrent sends store each once", async () => {
+    const session = await create();
+    const sent = await Promise.all(Array.from({ length: 20 }, (_, n) => send(api, session, message(`m${n}`))));
+    const ids = sent.flat().map(({ id }) => id);
+    expect(new Set(ids).size).toBe(20);
+    const events = await until(
+      api,
+      session,
+      ({ type, processed_at }) => type === "user.message" && processed_at !== null,
+      20,
+    );
+    expect(
+      ofType(events, "user.message")
+        .map(({ id }) => id)
+        .toSorted(),
+    ).toEqual(ids.toSorted());
     await until(api, session, isIdle());
   });
 
@@ -169,13 +154,19 @@ describe("sending", () => {
     });
   }
   verifies("events:send:all-or-nothing", "a good answer with a bad one", async () => {
-    const { session, uses } = await waiting(
+    const { session, uses } = await called(
+      scripted,
+      api,
       [customTool("a"), customTool("b")],
       ["toolu_1", "a", {}],
       ["toolu_2", "b", {}],
     );
-    await refused(session, [custom(uses[0]), { ...custom(uses[1]), custom_tool_use_id: "sevt_nothing" }], 404);
-    await send(api, session, custom(uses[0]), custom(uses[1]));
+    await refused(
+      session,
+      [customResult(uses[0]), { ...customResult(uses[1]), custom_tool_use_id: "sevt_nothing" }],
+      404,
+    );
+    await send(api, session, customResult(uses[0]), customResult(uses[1]));
     await until(api, session, isIdle("end_turn"));
   });
 
@@ -185,157 +176,6 @@ describe("sending", () => {
     const answer = await post(api, session, message("hello?"));
     expect([400, 409]).toContain(answer.status);
     expect(answer.body.error.message).toMatch(/archived|terminated/);
-  });
-});
-
-describe("results", () => {
-  verifies("events:custom-result", async () => {
-    const { session, uses, provider } = await waiting([customTool("lookup")], ["toolu_1", "lookup", {}]);
-    const [stored] = await send(api, session, custom(uses[0], "42"));
-    expect(stored?.processed_at).toMatch(TIME);
-    await until(api, session, isIdle("end_turn"));
-    expect(resultsOf(provider, 1).map(resultText)).toEqual(["42"]);
-  });
-  verifies("events:custom-result", "before the idle", async () => {
-    await scripted.script(calls(toolUse("toolu_1", "a", {}), toolUse("toolu_2", "b", {})), says("Done."));
-    const session = await create([customTool("a"), customTool("b")]);
-    await send(api, session, message("go"));
-    const uses = ofType(
-      await until(api, session, ({ type }) => type === "agent.custom_tool_use", 2),
-      "agent.custom_tool_use",
-    );
-    await send(api, session, custom(uses[1]));
-    await send(api, session, custom(uses[0]));
-    await until(api, session, isIdle("end_turn"));
-  });
-
-  verifies("events:custom-result:rules", async () => {
-    const { session, uses } = await waiting(
-      [customTool("lookup"), builtin()],
-      ["toolu_1", "lookup", {}],
-      ["toolu_2", "bash", {}],
-    );
-    const [lookup, bash] = uses;
-    await refused(session, [custom(bash)], 400);
-    await refused(session, [result(lookup)], 400);
-    await refused(session, [confirm(lookup, "allow")], 400);
-    await refused(session, [{ type: "user.custom_tool_result" }], 400, "custom_tool_use_id");
-    await refused(session, [{ ...custom(lookup), custom_tool_use_id: "sevt_nothing" }], 404);
-    await refused(await create([customTool("lookup")]), [custom(lookup)], 404);
-    await send(api, session, custom(lookup), result(bash));
-    await until(api, session, isIdle("end_turn"));
-  });
-
-  verifies("events:tool-result", async () => {
-    const { session, uses, provider } = await waiting([builtin()], ["toolu_1", "bash", { command: "ls" }]);
-    const [stored] = await send(api, session, { ...result(uses[0], "a.txt"), is_error: false });
-    expect(stored).toMatchObject({
-      type: "user.tool_result",
-      tool_use_id: uses[0]?.id,
-      processed_at: expect.stringMatching(TIME),
-    });
-    await until(api, session, isIdle("end_turn"));
-    expect(resultsOf(provider, 1).map(resultText)).toEqual(["a.txt"]);
-  });
-
-  verifies("events:tool-result:rules", async () => {
-    const { session, uses } = await waiting([builtin()], ["toolu_1", "bash", {}], ["toolu_2", "read", {}]);
-    const [first] = await send(api, session, result(uses[0]));
-    expect(await send(api, session, result(uses[0]))).toEqual([first]);
-    expectError(await post(api, session, result(uses[0], "other")), 409);
-    expect(ofType(await list(api, session), "user.tool_result")).toHaveLength(1);
-    await refused(session, [{ ...result(uses[1]), tool_use_id: "sevt_nothing" }], 404);
-    await refused(session, [{ ...result(uses[1]), tool_use_id: "toolu_2" }], 404);
-    await send(api, session, result(uses[1]));
-    await until(api, session, isIdle("end_turn"));
-    expect(await send(api, session, result(uses[0]))).toEqual([first]);
-    expectError(await post(api, session, result(uses[1], "too late")), 409);
-  });
-
-  verifies("events:confirmation:rules", async () => {
-    const { session, uses } = await waiting(
-      [builtin([asking("bash")])],
-      ["toolu_1", "bash", {}],
-      ["toolu_2", "read", {}],
-    );
-    const [bash, read] = uses;
-    for (const answer of ["maybe", "", null, true]) await refused(session, [confirm(bash, answer)], 400, "result");
-    await refused(session, [{ type: "user.tool_confirmation", result: "allow" }], 400, "tool_use_id");
-    await refused(session, [{ ...confirm(bash, "allow"), tool_use_id: "sevt_nothing" }], 404);
-    const unasked = await post(api, session, confirm(read, "allow"));
-    expect([400, 409]).toContain(unasked.status);
-    expect(ofType(await list(api, session), "user.tool_confirmation")).toEqual([]);
-    await send(api, session, confirm(bash, "deny"), result(read));
-    await until(api, session, isIdle("end_turn"));
-  });
-
-  verifies("events:thread-id", async () => {
-    const { session, uses } = await waiting(
-      [builtin([asking("bash")]), customTool("lookup")],
-      ["toolu_1", "bash", {}],
-      ["toolu_2", "lookup", {}],
-    );
-    const [bash, lookup] = uses;
-    await refused(session, [{ ...custom(lookup), session_thread_id: "sthr_nothing" }], 400, "session_thread_id");
-    const [confirmed, answered] = await send(api, session, confirm(bash, "allow"), custom(lookup));
-    // No child threads yet: nothing is cross-posted, so the thread is the primary one, null.
-    expect([confirmed?.["session_thread_id"] ?? null, answered?.["session_thread_id"] ?? null]).toEqual([null, null]);
-    await send(api, session, result(bash));
-    await until(api, session, isIdle("end_turn"));
-  });
-});
-
-describe("interrupts", () => {
-  verifies("events:interrupt:running", async () => {
-    const gate = Promise.withResolvers<void>();
-    await scripted.script(held(gate.promise, "Never said."));
-    const session = await create();
-    await send(api, session, message("work"));
-    await until(api, session, ({ type }) => type === "span.model_request_start");
-    const [interrupt] = await send(api, session, INTERRUPT);
-    expect(interrupt).toMatchObject(INTERRUPT);
-    await until(api, session, isIdle());
-    await sleep(300);
-    const events = await list(api, session);
-    expect(events.filter(isIdle())).toMatchObject([{ stop_reason: { type: "end_turn" } }]);
-    expect(events.at(-1)?.type).toBe("session.status_idle");
-    expect(ofType(events, "span.model_request_end")).toHaveLength(1);
-    expect(events.find(({ id }) => id === interrupt?.id)?.processed_at).toMatch(TIME);
-    expect(await status(api, session)).toBe("idle");
-    gate.resolve();
-  });
-
-  verifies("events:interrupt:idle", async () => {
-    const session = await create();
-    const [interrupt] = await send(api, session, INTERRUPT);
-    await sleep(200);
-    expect(await list(api, session)).toEqual([{ ...interrupt, processed_at: expect.stringMatching(TIME) }]);
-    expect(await status(api, session)).toBe("idle");
-  });
-
-  verifies("events:interrupt:waiting", async () => {
-    const { session, uses, provider } = await waiting(
-      [builtin([asking("bash")]), customTool("lookup")],
-      ["toolu_1", "bash", {}],
-      ["toolu_2", "lookup", {}],
-    );
-    await send(api, session, INTERRUPT);
-    const events = await until(api, session, isIdle("end_turn"));
-    const closed = events.filter(({ type }) => /tool_result$/.test(type));
-    expect(closed.map((event) => event["tool_use_id"] ?? event["custom_tool_use_id"]).toSorted()).toEqual(
-      uses.map(({ id }) => id).toSorted(),
-    );
-    for (const event of closed) expect(event["is_error"]).toBe(true);
-    expect(provider.count).toBe(1);
-    expectError(await post(api, session, custom(uses[1])), 409);
-  });
-
-  verifies("events:interrupt:thread", async () => {
-    const session = await create();
-    const [thread] = (await api.read(`/v1/sessions/${session.id}/threads`)).data;
-    await send(api, session, { ...INTERRUPT, session_thread_id: thread?.id });
-    await send(api, session, { ...INTERRUPT, session_thread_id: null });
-    await refused(session, [{ ...INTERRUPT, session_thread_id: "sthr_nothing" }], 404);
   });
 });
 
@@ -375,22 +215,4 @@ describe("other types", () => {
       expect(await list(api, session)).toEqual([]);
     });
   }
-
-  verifies("events:message-while-waiting", async () => {
-    const { session, uses, provider } = await waiting([customTool("lookup")], ["toolu_1", "lookup", {}]);
-    const answer = await post(api, session, message("never mind, what about this?"));
-    await sleep(300);
-    expect(provider.count).toBe(1);
-    if (answer.status === 200) {
-      expect(answer.body.data[0]?.processed_at).toBeNull();
-      expect(required(await list(api, session))).toEqual([uses[0]?.id]);
-    } else {
-      expect([400, 409]).toContain(answer.status);
-    }
-    await send(api, session, custom(uses[0]));
-    const rounds = answer.status === 200 ? 3 : 2;
-    await until(api, session, ({ type }) => type === "span.model_request_end", rounds);
-    await until(api, session, isIdle("end_turn"));
-    expect(provider.count).toBe(rounds);
-  });
 });

@@ -1,30 +1,21 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect } from "vitest";
-import {
-  calls,
-  messagesOf,
-  resultsOf,
-  resultText,
-  type ScriptedServer,
-  says,
-  startScriptedServer,
-  toolUse,
-} from "../e2e/scripted-model.ts";
+import { messagesOf, resultsOf, resultText, type ScriptedServer, startScriptedServer } from "../e2e/scripted-model.ts";
 import { type Api, apiOf, type Body, expectError, expectRefused } from "./api.ts";
 import {
   asking,
   builtin,
+  called,
+  confirmation,
   customTool,
   isIdle,
   list,
-  message,
-  newSession,
   ofType,
   post,
   required,
   send,
   status,
-  text,
+  toolResult,
   until,
 } from "./driver.ts";
 import { verifies } from "./verifies.ts";
@@ -111,31 +102,16 @@ describe("in the agent", () => {
   }
 });
 
-/** A session whose model makes these calls and then answers; at the first idle. */
-async function called(tools: readonly object[], ...uses: readonly Parameters<typeof toolUse>[]) {
-  const provider = await scripted.script(calls(...uses.map((use) => toolUse(...use))), says("Done."));
-  const session = await newSession(api, scripted.server.environmentId, { agent: { tools } });
-  await send(api, session, message("do it"));
-  const events = await until(api, session, isIdle());
-  return { provider, session, events, uses: events.filter(({ type }) => /^agent\..*tool_use$/.test(type)) };
-}
 const id = (event: Body | undefined) => event?.id ?? "";
-const confirm = (use: Body | undefined, result: string, more: object = {}) => ({
-  type: "user.tool_confirmation",
-  tool_use_id: id(use),
-  result,
-  ...more,
-});
-const result = (use: Body | undefined, value = "ok") => ({
-  type: "user.tool_result",
-  tool_use_id: id(use),
-  content: [text(value)],
-});
 
 describe("in a turn", () => {
   verifies("permissions:disabled", async () => {
     const tools = [builtin([{ name: "bash", enabled: false }])];
-    const { session, provider, events, uses } = await called(tools, ["toolu_1", "bash", { command: "ls" }]);
+    const { session, provider, events, uses } = await called(scripted, api, tools, [
+      "toolu_1",
+      "bash",
+      { command: "ls" },
+    ]);
     expect(JSON.parse(provider.requests[0]?.body ?? "").tools.map(({ name }: Body) => name)).not.toContain("bash");
     expect(uses[0]).toMatchObject({ name: "bash", evaluated_permission: "deny" });
     expect(uses[0]).not.toHaveProperty("evaluation");
@@ -145,7 +121,7 @@ describe("in a turn", () => {
   });
 
   verifies("permissions:allow-event", async () => {
-    const { events, uses } = await called([builtin()], ["toolu_1", "bash", { command: "ls" }]);
+    const { events, uses } = await called(scripted, api, [builtin()], ["toolu_1", "bash", { command: "ls" }]);
     expect(uses[0]).toMatchObject({
       type: "agent.tool_use",
       name: "bash",
@@ -157,7 +133,12 @@ describe("in a turn", () => {
   });
 
   verifies("permissions:ask-event", async () => {
-    const { session, events, uses } = await called([builtin([asking("bash")])], ["toolu_1", "bash", { command: "ls" }]);
+    const { session, events, uses } = await called(
+      scripted,
+      api,
+      [builtin([asking("bash")])],
+      ["toolu_1", "bash", { command: "ls" }],
+    );
     expect(uses[0]).toMatchObject({ evaluated_permission: "ask", evaluation: { type: "always_ask" } });
     expect(events.at(-1)).toMatchObject({
       type: "session.status_idle",
@@ -167,29 +148,39 @@ describe("in a turn", () => {
   });
 
   verifies("permissions:result-first", async () => {
-    const { session, uses, events } = await called([builtin([asking("bash")])], ["toolu_1", "bash", {}]);
-    await expectRefused(scripted.server, () => post(api, session, result(uses[0])), 400);
+    const { session, uses, events } = await called(scripted, api, [builtin([asking("bash")])], ["toolu_1", "bash", {}]);
+    await expectRefused(scripted.server, () => post(api, session, toolResult(uses[0])), 400);
     expect(await list(api, session)).toEqual(events);
-    await send(api, session, confirm(uses[0], "allow"));
-    await send(api, session, result(uses[0]));
+    await send(api, session, confirmation(uses[0], "allow"));
+    await send(api, session, toolResult(uses[0]));
     await until(api, session, isIdle("end_turn"));
   });
 
   verifies("permissions:allow-then-result", async () => {
-    const { session, uses, provider } = await called([builtin([asking("bash")])], ["toolu_1", "bash", {}]);
-    await send(api, session, confirm(uses[0], "allow"));
+    const { session, uses, provider } = await called(
+      scripted,
+      api,
+      [builtin([asking("bash")])],
+      ["toolu_1", "bash", {}],
+    );
+    await send(api, session, confirmation(uses[0], "allow"));
     await sleep(300);
     expect(required(await list(api, session))).toEqual([id(uses[0])]);
     expect(await status(api, session)).toBe("idle");
     expect(provider.count).toBe(1);
-    await send(api, session, result(uses[0], "listing"));
+    await send(api, session, toolResult(uses[0], "listing"));
     await until(api, session, isIdle("end_turn"));
     expect(resultsOf(provider, 1).map(resultText)).toEqual(["listing"]);
   });
 
   verifies("permissions:deny", async () => {
-    const { session, uses, provider } = await called([builtin([asking("bash")])], ["toolu_1", "bash", {}]);
-    await send(api, session, confirm(uses[0], "deny", { deny_message: "Not on Fridays." }));
+    const { session, uses, provider } = await called(
+      scripted,
+      api,
+      [builtin([asking("bash")])],
+      ["toolu_1", "bash", {}],
+    );
+    await send(api, session, confirmation(uses[0], "deny", { deny_message: "Not on Fridays." }));
     const events = await until(api, session, isIdle("end_turn"));
     expect(ofType(events, "agent.tool_result")).toMatchObject([{ tool_use_id: id(uses[0]), is_error: true }]);
     expect(JSON.stringify(ofType(events, "agent.tool_result"))).toContain("Not on Fridays.");
@@ -198,10 +189,10 @@ describe("in a turn", () => {
   });
 
   verifies("permissions:deny-message", async () => {
-    const { session, uses } = await called([builtin([asking("bash")])], ["toolu_1", "bash", {}]);
-    const wrong = confirm(uses[0], "allow", { deny_message: "But carefully." });
+    const { session, uses } = await called(scripted, api, [builtin([asking("bash")])], ["toolu_1", "bash", {}]);
+    const wrong = confirmation(uses[0], "allow", { deny_message: "But carefully." });
     await expectRefused(scripted.server, () => post(api, session, wrong), 400, "deny_message");
-    await send(api, session, confirm(uses[0], "allow", { deny_message: null }));
+    await send(api, session, confirmation(uses[0], "allow", { deny_message: null }));
   });
 
   const two = [
@@ -210,13 +201,13 @@ describe("in a turn", () => {
   ] as const;
   verifies("permissions:partial", async () => {
     const tools = [builtin([asking("bash"), asking("read")])];
-    const { session, uses, events, provider } = await called(tools, ...two);
+    const { session, uses, events, provider } = await called(scripted, api, tools, ...two);
     expect(required(events)).toEqual([id(uses[0]), id(uses[1])]);
-    await send(api, session, confirm(uses[1], "deny"));
+    await send(api, session, confirmation(uses[1], "deny"));
     const partial = await until(api, session, isIdle("requires_action"), 2);
     expect(required(partial)).toEqual([id(uses[0])]);
     expect(provider.count).toBe(1);
-    await send(api, session, confirm(uses[0], "deny"));
+    await send(api, session, confirmation(uses[0], "deny"));
     const all = await until(api, session, isIdle("end_turn"));
     expect(
       ofType(all, "agent.tool_result")
@@ -227,12 +218,17 @@ describe("in a turn", () => {
   });
 
   verifies("permissions:batch", async () => {
-    const { session, uses, provider } = await called([builtin([asking("bash"), asking("read")])], ...two);
+    const { session, uses, provider } = await called(
+      scripted,
+      api,
+      [builtin([asking("bash"), asking("read")])],
+      ...two,
+    );
     const stored = await send(
       api,
       session,
-      confirm(uses[0], "deny"),
-      confirm(uses[1], "deny", { deny_message: "No." }),
+      confirmation(uses[0], "deny"),
+      confirmation(uses[1], "deny", { deny_message: "No." }),
     );
     expect(stored.map((event) => event["tool_use_id"])).toEqual([id(uses[0]), id(uses[1])]);
     await until(api, session, isIdle("end_turn"));
@@ -240,13 +236,13 @@ describe("in a turn", () => {
   });
 
   verifies("permissions:answered", async () => {
-    const { session, uses } = await called([builtin([asking("bash"), asking("read")])], ...two);
-    const [first] = await send(api, session, confirm(uses[0], "allow"));
+    const { session, uses } = await called(scripted, api, [builtin([asking("bash"), asking("read")])], ...two);
+    const [first] = await send(api, session, confirmation(uses[0], "allow"));
     const before = await list(api, session);
-    const again = await post(api, session, confirm(uses[0], "allow"));
+    const again = await post(api, session, confirmation(uses[0], "allow"));
     if (again.status === 200) expect(again.body.data[0]?.id).toBe(first?.id);
     else expectError(again, 409);
-    expectError(await post(api, session, confirm(uses[0], "deny")), 409);
+    expectError(await post(api, session, confirmation(uses[0], "deny")), 409);
     expect(ofType(await list(api, session), "user.tool_confirmation")).toEqual(
       ofType(before, "user.tool_confirmation"),
     );

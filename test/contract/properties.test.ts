@@ -1,9 +1,13 @@
 /** Any JSON in: never a 5xx, always the envelope from 400 on, never a partial write. */
+import { Ajv2020 } from "ajv/dist/2020.js";
+import addFormats from "ajv-formats";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect } from "vitest";
 import { API_KEY, startTestServer, type TestServer } from "../server.ts";
+import { anyBody, anyChange, known, mutated, ROUTES } from "./any-body.ts";
 import { type Answer, apiOf, expectEnvelope, rowCounts } from "./api.ts";
-import { customTool, newSession } from "./driver.ts";
+import { documentOfSource } from "./document.ts";
+import { newSession } from "./driver.ts";
 import { verifies } from "./verifies.ts";
 
 /** Printed, so that a failing run can be repeated. */
@@ -11,7 +15,6 @@ const SEED = 20_261_201;
 const RUNS = 100;
 
 let server: TestServer;
-const known = { agent: "", archived: "", environment: "", session: "", ended: "", work: "work_nothing" };
 beforeAll(async () => {
   server = await startTestServer();
   const api = apiOf(server);
@@ -30,115 +33,6 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-const AGENT = {
-  name: "A",
-  model: { id: "m", effort: "low" },
-  system: "S",
-  description: "D",
-  tools: [
-    customTool("lookup"),
-    {
-      type: "agent_toolset_20260401",
-      default_config: { enabled: true },
-      configs: [{ name: "bash", enabled: true, permission_policy: { type: "always_ask" } }],
-    },
-    { type: "mcp_toolset", mcp_server_name: "issues", default_config: { enabled: false }, configs: [{ name: "list" }] },
-  ],
-  mcp_servers: [{ type: "url", name: "issues", url: "https://mcp.example/mcp" }],
-  metadata: { a: "1" },
-};
-const EVENTS = [
-  {
-    type: "user.message",
-    content: [
-      { type: "text", text: "x" },
-      { type: "image", source: { type: "base64", media_type: "image/png", data: "AAAA" } },
-      { type: "document", source: { type: "text", media_type: "text/plain", data: "x" }, title: "T", context: "C" },
-    ],
-  },
-  { type: "user.tool_confirmation", tool_use_id: "sevt_1", result: "deny", deny_message: "No." },
-  { type: "user.tool_result", tool_use_id: "sevt_1", content: [{ type: "text", text: "x" }], is_error: true },
-  {
-    type: "user.custom_tool_result",
-    custom_tool_use_id: "sevt_1",
-    content: [
-      {
-        type: "search_result",
-        source: "s",
-        title: "t",
-        content: [{ type: "text", text: "x" }],
-        citations: { enabled: true },
-      },
-    ],
-  },
-  { type: "user.define_outcome", description: "d", rubric: { type: "text", content: "r" } },
-  { type: "system.message", content: [{ type: "text", text: "x" }] },
-];
-
-interface Route {
-  readonly path: () => string;
-  readonly valid: () => unknown;
-}
-/** Every POST route of the resources; the sessions and events that runs create are deleted from no table. */
-const ROUTES: Readonly<Record<string, Route>> = {
-  "create an agent": { path: () => "/v1/agents", valid: () => AGENT },
-  "update an agent": { path: () => `/v1/agents/${known.agent}`, valid: () => ({ ...AGENT, version: 1 }) },
-  "archive an agent": { path: () => `/v1/agents/${known.archived}/archive`, valid: () => ({}) },
-  "create an environment": {
-    path: () => "/v1/environments",
-    valid: () => ({
-      name: "E",
-      config: { type: "self_hosted" },
-      description: "D",
-      metadata: { a: "1" },
-      scope: "account",
-    }),
-  },
-  "update an environment": {
-    path: () => `/v1/environments/${known.environment}`,
-    valid: () => ({ name: "E", config: { type: "self_hosted" }, description: null, metadata: { a: null } }),
-  },
-  "create a session": {
-    path: () => "/v1/sessions",
-    valid: () => ({
-      agent: {
-        type: "agent_with_overrides",
-        id: known.agent,
-        version: 1,
-        model: "m",
-        system: null,
-        tools: AGENT.tools,
-        mcp_servers: AGENT.mcp_servers,
-        skills: [],
-      },
-      environment_id: known.environment,
-      title: "T",
-      metadata: { a: "1" },
-      vault_ids: [],
-      resources: [],
-      budget: null,
-      initial_events: [],
-    }),
-  },
-  "update a session": {
-    path: () => `/v1/sessions/${known.session}`,
-    valid: () => ({
-      title: "T",
-      metadata: { a: null },
-      agent: { tools: AGENT.tools, mcp_servers: AGENT.mcp_servers },
-      vault_ids: [],
-    }),
-  },
-  "archive a session": { path: () => `/v1/sessions/${known.ended}/archive`, valid: () => ({}) },
-  "send events": { path: () => `/v1/sessions/${known.session}/events`, valid: () => ({ events: EVENTS }) },
-  "ack a work item": { path: () => `/v1/environments/${known.environment}/work/${known.work}/ack`, valid: () => ({}) },
-  heartbeat: { path: () => `/v1/environments/${known.environment}/work/${known.work}/heartbeat`, valid: () => ({}) },
-  "stop a work item": {
-    path: () => `/v1/environments/${known.environment}/work/${known.work}/stop`,
-    valid: () => ({ force: true }),
-  },
-};
-
 /** No route is asked through the document's check: what counts here is told by the status. */
 async function post(path: string, body: string, headers: Readonly<Record<string, string>> = {}): Promise<Answer> {
   const response = await fetch(`${server.url}${path}`, {
@@ -156,90 +50,49 @@ async function quiet(): Promise<void> {
   await expect.poll(async () => (await server.database.pool.query(busy)).rowCount, { timeout: 10_000 }).toBe(0);
 }
 
+const ajv = new Ajv2020({ strict: false });
+(addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
+const document = JSON.parse(documentOfSource()) as { paths: Record<string, { post?: { requestBody?: object } }> };
+ajv.addSchema(document, "openapi");
+
+/** What the server accepts is what its document allows. */
+function expectDocumented(path: string, body: string): void {
+  const template = Object.keys(document.paths).find((candidate) =>
+    new RegExp(`^${candidate.replaceAll(/\{[^}]+\}/g, "[^/]+")}$`).test(path),
+  );
+  if (template === undefined || document.paths[template]?.post?.requestBody === undefined) return;
+  const pointer = template.replaceAll("~", "~0").replaceAll("/", "~1").replaceAll("{", "%7B").replaceAll("}", "%7D");
+  const validate = ajv.compile({
+    $ref: `openapi#/paths/${pointer}/post/requestBody/content/application~1json/schema`,
+  });
+  const documented = body === "" || validate(JSON.parse(body));
+  expect({ body, documented, why: ajv.errorsText(validate.errors) }).toMatchObject({ documented: true });
+}
+
 async function holds(path: string, body: string): Promise<void> {
   const before = await rowCounts(server);
   const answer = await post(path, body);
   expect({ body: body.slice(0, 500), answer: answer.text, status: answer.status }).toMatchObject({
     status: expect.toSatisfy((status: number) => status < 500),
   });
-  if (answer.status < 400) return quiet();
+  if (answer.status < 400) {
+    expectDocumented(path, body);
+    return quiet();
+  }
   expectEnvelope(answer);
   expect(await rowCounts(server)).toEqual(before);
 }
 
-/** JSON with the keys and the values that the schemas know, so that it gets past the first check. */
-const KEYS = [
-  "name",
-  "model",
-  "id",
-  "type",
-  "tools",
-  "configs",
-  "metadata",
-  "version",
-  "agent",
-  "environment_id",
-  "events",
-  "content",
-  "text",
-  "source",
-  "initial_events",
-  "system",
-  "config",
-  "title",
-  "tool_use_id",
-  "result",
-  "__proto__",
-  "constructor",
-];
-const VALUES = [
-  "",
-  "m",
-  "agent",
-  "custom",
-  "user.message",
-  "user.tool_result",
-  "text",
-  "image",
-  "base64",
-  "self_hosted",
-  "\u0000",
-  "\uD800",
-  "\u{1F96D}",
-  "%00",
-  "9".repeat(400),
-];
-const leaf = fc.oneof(
-  fc.constantFrom(null, true, false, 0, -1, 1.5, 1e308, Number.MAX_SAFE_INTEGER + 1, [], {}),
-  fc.constantFrom(...VALUES),
-  fc.string({ unit: "binary", maxLength: 30 }),
-);
-const { tree } = fc.letrec<{ tree: unknown }>((tie) => ({
-  tree: fc.oneof(
-    { depthSize: "medium", withCrossShrink: true },
-    leaf,
-    fc.array(tie("tree"), { maxLength: 4 }),
-    fc.dictionary(fc.oneof(fc.constantFrom(...KEYS), fc.string({ maxLength: 8 })), tie("tree"), { maxKeys: 6 }),
-  ),
-}));
-
 for (const [name, route] of Object.entries(ROUTES)) {
   verifies("robustness:any-json", name, async () => {
-    const bodies = fc.oneof(
-      tree.map((value) => JSON.stringify(value)),
-      fc.json({ maxDepth: 4 }),
-      fc.string({ unit: "binary", maxLength: 40 }),
-    );
     await fc.assert(
-      fc.asyncProperty(bodies, (body) => holds(route.path(), body)),
+      fc.asyncProperty(anyBody, (body) => holds(route.path(), body)),
       { seed: SEED, numRuns: RUNS, endOnFailure: false },
     );
   });
   verifies("robustness:mutated", name, async () => {
-    const paths = fc.array(fc.nat(7), { minLength: 1, maxLength: 6 });
-    const change = fc.tuple(paths, fc.constantFrom("replace", "remove", "add", "double"), tree);
     await fc.assert(
-      fc.asyncProperty(change, ([where, how, value]) =>
+      fc.asyncProperty(anyChange, ([where, how, value]) =>
         holds(route.path(), JSON.stringify(mutated(route.valid(), where, how, value))),
       ),
       { seed: SEED, numRuns: RUNS, endOnFailure: false },
@@ -247,27 +100,21 @@ for (const [name, route] of Object.entries(ROUTES)) {
   });
 }
 
-/** A copy with one thing changed, somewhere on the way that the numbers choose. */
-function mutated(whole: unknown, where: readonly number[], how: string, value: unknown): unknown {
-  const copy = structuredClone(whole) as Record<string, unknown>;
-  let node: Record<string, unknown> = copy;
-  for (const [depth, step] of where.entries()) {
-    const keys = Object.keys(node);
-    const key = keys[step % Math.max(keys.length, 1)];
-    if (key === undefined) break;
-    const child = node[key];
-    if (depth < where.length - 1 && typeof child === "object" && child !== null) {
-      node = child as Record<string, unknown>;
-      continue;
-    }
-    if (how === "replace") node[key] = value;
-    else if (how === "remove" && !Array.isArray(node)) delete node[key];
-    else if (how === "add") node["extra"] = value;
-    else node[key] = [child, child];
-    break;
-  }
-  return copy;
+for (const [path, body] of [
+  ["/v1/agents", { name: "A", model: "m", skills: null, tools: null, mcp_servers: null, metadata: null }],
+  ["/v1/agents", { name: "A", model: { id: "m", effort: null, speed: null, inference_geo: null } }],
+  [
+    "/v1/agents",
+    { name: "A", model: "m", description: null, system: null, multiagent: null, execution_identity: null },
+  ],
+  ["/v1/environments", { name: "E", config: null, description: null, metadata: null, scope: null }],
+] as const) {
+  verifies("robustness:document", JSON.stringify(body), () => holds(path, JSON.stringify(body)));
 }
+verifies("robustness:document", "a session with every field null or empty", async () => {
+  const empty = { title: null, metadata: null, vault_ids: null, resources: null, initial_events: null, budget: null };
+  await holds("/v1/sessions", JSON.stringify({ agent: known.agent, environment_id: known.environment, ...empty }));
+});
 
 const GETS = [
   "/v1/agents",

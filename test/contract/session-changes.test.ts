@@ -79,6 +79,14 @@ describe("update", () => {
     await refused(session, { metadata: many }, 400, "16");
   });
 
+  verifies("sessions:update:metadata", "concurrent patches lose nothing", async () => {
+    const session = await create();
+    const keys = Array.from({ length: 10 }, (_, n) => `k${n}`);
+    await Promise.all(keys.map((key) => update(session, { metadata: { [key]: "v" } })));
+    expect(Object.keys((await api.read(`/v1/sessions/${session.id}`))["metadata"] as object).toSorted()).toEqual(keys);
+    expect(await updates(session)).toHaveLength(10);
+  });
+
   verifies("sessions:update:no-op", async () => {
     const session = await create({ session: { title: "T", metadata: { a: "1" } } });
     for (const body of [{}, { title: "T" }, { metadata: { a: "1" } }, { metadata: { z: null } }, { metadata: null }]) {

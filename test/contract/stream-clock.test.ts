@@ -1,4 +1,5 @@
 /** What takes minutes: one stream by itself on a real ledger, its intervals moved by hand. */
+import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, vi } from "vitest";
 import type { Transaction } from "../../shared/db/transaction.ts";
@@ -8,6 +9,7 @@ import { openSessionStream, type SessionStreamParams } from "../../shared/live/s
 import { comment, frame } from "../../shared/live/sse.ts";
 import { EventFeed } from "../e2e/event-feed.ts";
 import { type ScriptedServer, startScriptedServer, startSilentProvider } from "../e2e/scripted-model.ts";
+import { API_KEY } from "../server.ts";
 import { type Api, apiOf, type Body } from "./api.ts";
 import { message, newSession, send } from "./driver.ts";
 import { verifies } from "./verifies.ts";
@@ -143,6 +145,27 @@ verifies("streams:slow-reader", "not buffered: at most 4 MB of 10 are read for i
   await sleep(300);
   expect(read.bytes).toBeLessThan(4_000_000);
   await opened.stream.cancel();
+});
+verifies("streams:slow-reader", "its connection is cut, and what waited for it is thrown away", async () => {
+  const { session } = await longLedger();
+  await send(api, session, ...Array.from({ length: 100 }, () => message("y".repeat(100_000))));
+  const { hostname, port } = new URL(scripted.server.url);
+  const socket = connect(Number(port), hostname);
+  socket.on("error", () => {});
+  socket.pause();
+  const path = `/v1/sessions/${session.id}/events/stream?after=0`;
+  socket.write(`GET ${path} HTTP/1.1\r\nhost: ${hostname}\r\nx-api-key: ${API_KEY}\r\n\r\n`);
+  await sleep(500);
+  await pass(120);
+  let bytes = 0;
+  socket.on("data", (chunk) => {
+    bytes += chunk.length;
+  });
+  socket.resume();
+  await sleep(1000);
+  socket.destroy();
+  // 20 MB wait; some of them are in the operating system's buffers and out of our hands.
+  expect(bytes).toBeLessThan(12_000_000);
 });
 verifies("streams:slow-reader", "one that reads on gets all of it", async () => {
   const { session, database } = await longLedger();

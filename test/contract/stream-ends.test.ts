@@ -3,7 +3,7 @@ import { STREAMS_PER_KEY, StreamLimits } from "../../shared/live/stream-limits.t
 import { EventFeed } from "../e2e/event-feed.ts";
 import { type ScriptedServer, startScriptedServer, startSilentProvider } from "../e2e/scripted-model.ts";
 import { startTestServer } from "../server.ts";
-import { type Api, apiOf, type Body, expectError, ids, otherWorkspace } from "./api.ts";
+import { type Api, apiOf, type Body, expectError, ids, OTHER_KEY, otherWorkspace } from "./api.ts";
 import { isIdle, list, message, newSession, runTurn, send, types, until } from "./driver.ts";
 import { verifies } from "./verifies.ts";
 
@@ -49,7 +49,7 @@ verifies("streams:access", async () => {
   const environment = await other.write("/v1/environments", { name: "E" });
   const session = await newSession(other, environment.id);
   const response = await scripted.server.request(`/v1/sessions/${session.id}/events/stream`, {
-    key: "sk-mango-other-key-111111",
+    key: OTHER_KEY,
   });
   await scripted.server.database.pool.query(
     "update api_keys set revoked_at = now() where workspace_id = 'wrkspc_other'",
@@ -110,9 +110,10 @@ verifies("streams:restart", async () => {
   const second = await startTestServer({ database: first.server.database });
   const after = apiOf(second);
   const resumed = await EventFeed.open(second, session.id, { lastEventId: cut.id ?? "" });
+  // The first server's lease on its model request may have to run out before the turn goes on.
+  const events = await until(after, session, isIdle("end_turn"), 1, 24_000);
   await resumed.until(({ type }) => type === "session.status_idle");
   resumed.close();
-  const events = await until(after, session, isIdle("end_turn"));
   expect(new Set(ids(events)).size).toBe(events.length);
   expect(types(events).filter((type) => type === "agent.message")).toHaveLength(1);
   const positions = [...feed.frames, ...resumed.frames].flatMap(({ id }) => (id === null ? [] : [Number(id)]));

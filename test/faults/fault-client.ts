@@ -8,7 +8,7 @@ import { EventSourceParserStream } from "eventsource-parser/stream";
 import type { Event } from "../e2e/event-feed.ts";
 import { FAULT_KEY } from "./fault-machine.ts";
 
-/** Where the server is just now; waits while it is away. */
+/** Where the server is just now; waits while it is away, and rejects when it never comes back. */
 export type Address = () => Promise<string>;
 
 const RETRY_MS = 25;
@@ -24,8 +24,9 @@ export interface Posted {
 export async function post(address: Address, target: string, body: object): Promise<Posted> {
   const key = randomUUID();
   for (;;) {
+    const base = await address();
     try {
-      const response = await fetch(`${await address()}${target}`, {
+      const response = await fetch(`${base}${target}`, {
         method: "POST",
         headers: { ...HEADERS, "content-type": "application/json", "idempotency-key": key },
         body: JSON.stringify(body),
@@ -45,12 +46,6 @@ export async function create(address: Address, target: string, body: object): Pr
   return made.body.id;
 }
 
-export interface Accepted {
-  readonly id: string;
-  readonly type: string;
-  readonly seq: null;
-}
-
 export class FaultSession {
   readonly id: string;
   /** By position in the ledger, as the stream showed them. */
@@ -64,7 +59,7 @@ export class FaultSession {
   constructor(address: Address, id: string) {
     this.#address = address;
     this.id = id;
-    void this.#follow();
+    void this.#follow().catch((error: unknown) => this.complaints.push(`the stream is given up: ${String(error)}`));
   }
 
   static async open(address: Address, environmentId: string, tools: readonly object[]): Promise<FaultSession> {
@@ -128,8 +123,9 @@ export class FaultSession {
   async #follow(): Promise<void> {
     const { signal } = this.#closed;
     while (!signal.aborted) {
+      const base = await this.#address();
       try {
-        const response = await fetch(`${await this.#address()}/v1/sessions/${this.id}/events/stream`, {
+        const response = await fetch(`${base}/v1/sessions/${this.id}/events/stream`, {
           headers: { ...HEADERS, "last-event-id": String(this.events.length) },
           signal,
         });

@@ -50,6 +50,7 @@ export function faultPoints(options: {
         ...product,
         database: countingDatabase(database, pass),
         orchestrator: {
+          ...orchestrator,
           start: (params) => pass(`start by ${caller()}`, () => orchestrator.start(params)),
           release: (params) => pass(`release by ${caller()}`, () => orchestrator.release(params)),
         },

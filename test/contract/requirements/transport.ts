@@ -158,6 +158,11 @@ export const ROBUSTNESS = [
     says: "any JSON to any POST: never a 5xx, an envelope from 400 on, no partial write",
   },
   { id: "robustness:mutated", section: "issue 3", says: "valid bodies with one thing changed: the same" },
+  {
+    id: "robustness:document",
+    section: "issue 3",
+    says: "a body that the server accepts is one that its document allows",
+  },
   { id: "robustness:query", section: "issue 3", says: "any query on any GET: never a 5xx, an envelope from 400 on" },
 ] as const;
 
