@@ -135,24 +135,13 @@ function verdictOf(session: SessionRow, step: ToolStep): Verdict {
 }
 
 function useEvent(step: ToolStep, verdict: Verdict): { type: string; payload: string } {
+  const call = { name: step.name, idempotency_key: step.idempotencyKey };
   if (step.owner === "client_custom") {
-    return {
-      type: "agent.custom_tool_use",
-      payload: splice({ name: step.name, idempotency_key: step.idempotencyKey }, { input: step.input }),
-    };
+    return { type: "agent.custom_tool_use", payload: splice(call, { input: step.input }) };
   }
-  const evaluation = verdict.evaluation === null ? {} : { evaluation: verdict.evaluation };
-  return {
-    type: "agent.tool_use",
-    payload: splice(
-      { name: step.name, idempotency_key: step.idempotencyKey },
-      { input: step.input, ...mapJson({ evaluated_permission: verdict.permission, ...evaluation }) },
-    ),
-  };
-}
-
-function mapJson(fields: Readonly<Record<string, unknown>>): Record<string, string> {
-  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, JSON.stringify(value)]));
+  const evaluation = verdict.evaluation ?? undefined;
+  const fields = { ...call, evaluated_permission: verdict.permission, evaluation };
+  return { type: "agent.tool_use", payload: splice(fields, { input: step.input }) };
 }
 
 /** A call of no tool's is denied; when the tool exists, the model wrote an input that is no JSON object. */

@@ -1,5 +1,3 @@
-import AnthropicOld from "anthropic-sdk-0-120";
-import AnthropicNew from "anthropic-sdk-1-14";
 import { afterAll, beforeAll, expect } from "vitest";
 import { API_KEY, startTestServer, type TestServer } from "../server.ts";
 import {
@@ -13,6 +11,7 @@ import {
   rowCounts,
 } from "./api.ts";
 import { isIdle, list, message, newSession, ofType, until } from "./driver.ts";
+import { VERSIONS } from "./sdk-clients.ts";
 import { verifies } from "./verifies.ts";
 
 let server: TestServer;
@@ -163,13 +162,9 @@ verifies("idempotency:length", "255 characters", async () => {
   expect(answer.status).toBe(200);
 });
 
-for (const [version, Client] of [
-  ["0.120.0", AnthropicOld],
-  ["1.14.0", AnthropicNew],
-] as const) {
+for (const [version, Client] of VERSIONS) {
   verifies("idempotency:sdk", version, async () => {
-    // Both classes have the same methods here; the older's type stands for both.
-    const client = new (Client as typeof AnthropicOld)({ baseURL: server.url, apiKey: API_KEY, maxRetries: 0 });
+    const client = new Client({ baseURL: server.url, apiKey: API_KEY, maxRetries: 0 });
     const options = { headers: { "Idempotency-Key": `sdk-${version}` } };
     const body = { name: "Through the SDK", model: "m" };
     const first = await client.beta.agents.create(body, options);

@@ -1,10 +1,9 @@
 /** The whole life of the resources through both official SDKs, unmodified. */
-import AnthropicOld from "anthropic-sdk-0-120";
-import AnthropicNew from "anthropic-sdk-1-14";
 import { afterAll, beforeAll, describe, expect } from "vitest";
-import { calls, type ScriptedServer, says, startScriptedServer, toolUse } from "../e2e/scripted-model.ts";
+import { calls, held, type ScriptedServer, says, startScriptedServer, toolUse } from "../e2e/scripted-model.ts";
 import { API_KEY } from "../server.ts";
 import { checkedFetch } from "./answer-check.ts";
+import { type Client as AnyClient, VERSIONS } from "./sdk-clients.ts";
 import { verifies } from "./verifies.ts";
 
 let scripted: ScriptedServer;
@@ -14,11 +13,6 @@ beforeAll(async () => {
 });
 afterAll(() => scripted.close());
 
-/** Both classes have the same methods for these resources; the newer's type stands for both. */
-const VERSIONS = [
-  ["0.120.0", AnthropicOld as unknown as typeof AnthropicNew],
-  ["1.14.0", AnthropicNew],
-] as const;
 const text = (value: string) => ({ type: "text" as const, text: value });
 const message = (value: string) => ({ type: "user.message" as const, content: [text(value)] });
 const collect = async <T>(items: AsyncIterable<T>): Promise<T[]> => {
@@ -31,7 +25,7 @@ const idsOf = (items: readonly { readonly id: string }[]) => items.map(({ id }) 
 
 describe.each(VERSIONS)("SDK %s", (version, Client) => {
   let requests = 0;
-  let client: InstanceType<typeof AnthropicNew>;
+  let client: AnyClient;
   let environmentId: string;
   beforeAll(() => {
     const fetch: typeof globalThis.fetch = (input, init) => {
@@ -47,12 +41,18 @@ describe.each(VERSIONS)("SDK %s", (version, Client) => {
   };
   const history = (sessionId: string, limit = 5) => collect(client.beta.sessions.events.list(sessionId, { limit }));
   /** The stream's events up to the idle that ends the turn. */
-  const turn = async (sessionId: string, value: string, params: object = {}) => {
+  const turn = async (
+    sessionId: string,
+    value: string,
+    params: object = {},
+    onType: (type: string) => unknown = () => {},
+  ) => {
     const stream = await client.beta.sessions.events.stream(sessionId, params);
     await client.beta.sessions.events.send(sessionId, { events: [message(value)] });
     const seen = [];
     for await (const event of stream) {
       seen.push(event);
+      onType(event.type);
       if (event.type === "session.status_idle") break;
     }
     return seen;
@@ -186,8 +186,11 @@ describe.each(VERSIONS)("SDK %s", (version, Client) => {
   verifies("sdk:stream:deltas", version, async () => {
     const session = await newSession();
     const words = "Once upon a time there was a mango that kept every promise.";
-    await scripted.script(says(words));
-    const seen = await turn(session.id, "tell", { event_deltas: ["agent.message", "agent.thinking"] });
+    const gate = Promise.withResolvers<void>();
+    await scripted.script(held(gate.promise, words));
+    const params = { event_deltas: ["agent.message", "agent.thinking"] };
+    // Held until the first delta is seen: previews may be shed under load.
+    const seen = await turn(session.id, "tell", params, (type) => type === "event_delta" && gate.resolve());
     await scripted.script();
     const final = seen.find(({ type }) => type === "agent.message") as { id: string; content: { text: string }[] };
     const deltas = seen.flatMap((event) =>

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect } from "vitest";
 import { EventFeed, type Requests } from "../e2e/event-feed.ts";
-import { held, type ScriptedServer, says, startScriptedServer } from "../e2e/scripted-model.ts";
+import { held, type ScriptedServer, startScriptedServer } from "../e2e/scripted-model.ts";
 import { type Api, allPages, apiOf, type Body, expectError, ids, TIME } from "./api.ts";
 import { isIdle, list, message, newSession, runTurn, send, until } from "./driver.ts";
 import { verifies } from "./verifies.ts";
@@ -104,7 +104,8 @@ verifies("threads:events", async () => {
 });
 
 verifies("threads:stream", async () => {
-  await scripted.script(says("To the thread."));
+  const gate = Promise.withResolvers<void>();
+  await scripted.script(held(gate.promise, "To the thread."));
   // The feed opens a session's stream; here it is given the thread's.
   const onThread: Requests = {
     request: (target, init) =>
@@ -112,9 +113,12 @@ verifies("threads:stream", async () => {
   };
   const before = await list(api, session);
   const feed = await EventFeed.open(onThread, session.id, { query: "?event_deltas[]=agent.message" });
-  const events = await runTurn(api, session, "and on");
+  await send(api, session, message("and on"));
+  await feed.until(({ type }) => type === "event_delta");
+  gate.resolve();
   await feed.until(({ type }) => type === "session.status_idle");
   feed.close();
+  const events = await list(api, session);
   const shown = (of: EventFeed) =>
     of.frames.flatMap(({ id, data }) => (id === null ? [] : [JSON.parse(data ?? "").id]));
   expect(shown(feed).toSorted()).toEqual(ids(events.slice(before.length)).toSorted());

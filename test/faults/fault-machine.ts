@@ -9,6 +9,7 @@ import type pg from "pg";
 import type { CrashPoint } from "./fault-points.ts";
 
 const SERVER = fileURLToPath(new URL("./fault-server.ts", import.meta.url));
+const WORKER = fileURLToPath(new URL("../../worker/main.ts", import.meta.url));
 const COMPILE_CACHE = fileURLToPath(new URL("../../node_modules/.cache/node-compile", import.meta.url));
 export const FAULT_KEY = "sk-mango-faults-key-000000";
 
@@ -51,7 +52,7 @@ export async function startServer(options: {
       ...(crash === undefined ? [] : ["--crash", `${crash.n}:${crash.side}`]),
     ],
     {
-      stdio: ["ignore", "pipe", "pipe"],
+      stdio: ["pipe", "pipe", "pipe"],
       env: { PATH: process.env["PATH"], HOME: process.env["HOME"], NODE_COMPILE_CACHE: COMPILE_CACHE },
     },
   );
@@ -110,14 +111,40 @@ function kill(pid: number): void {
   }
 }
 
+/** A worker of our own choosing, with room for many sessions; it ends with us. */
+export function startWorker(server: Ready, workspaces: string): void {
+  const child = spawn(
+    process.execPath,
+    [
+      "--disable-warning=ExperimentalWarning",
+      WORKER,
+      ...["run", "--exit-with-parent", "--url", server.url, "--environment-id", server.environmentId],
+      ...["--workspace-root", workspaces, "--concurrency", "50", "--max-idle", "3s", "--log-format", "json"],
+    ],
+    {
+      stdio: ["pipe", "ignore", "ignore"],
+      env: {
+        PATH: process.env["PATH"],
+        HOME: process.env["HOME"],
+        NODE_COMPILE_CACHE: COMPILE_CACHE,
+        MANGO_ENVIRONMENT_KEY: server.environmentKey,
+      },
+    },
+  );
+  child.on("error", () => {});
+}
+
 /**
  * A quarter of an hour passes: every lease and every claim of whoever was there runs out. Only for owners who are dead:
- * a live one would not have let its lease run out.
+ * a live one would not have let its lease run out. When only the worker is dead, the server's own leases stay.
  */
-export async function timePasses(database: pg.Pool): Promise<void> {
+export async function timePasses(database: pg.Pool, dead: "all" | "worker"): Promise<void> {
   const later = "interval '15 minutes'";
-  await database.query(`update work_items set lease_expires_at = lease_expires_at - ${later}, claimed_at = claimed_at - ${later}
-    where state <> 'stopped'`);
+  await database.query(
+    `update work_items set lease_expires_at = lease_expires_at - ${later}, claimed_at = claimed_at - ${later}
+      where state <> 'stopped'`,
+  );
+  if (dead === "worker") return;
   await database.query(
     `update provider_calls set lease_expires_at = lease_expires_at - ${later} where state = 'started'`,
   );

@@ -99,6 +99,7 @@ export async function provesRest(
   if (options.endTurns !== undefined && ends.length !== options.endTurns) {
     wrong.push(`there are ${ends.length} idles at the end of a turn (at ${ends.map(({ seq }) => seq).join()})`);
   }
+  wrong.push(...statusLife(events));
   const starts = events.filter(({ type }) => type === "span.model_request_start");
   const closed = events.filter(({ type }) => type === "span.model_request_end");
   for (const start of starts) {
@@ -132,12 +133,56 @@ export async function provesRest(
   return wrong;
 }
 
+/**
+ * The idle at the end of a turn is its last event: until the session runs again there is nothing but input. A message
+ * that waits is never left behind it: then the session runs again at once. Nothing runs twice in a row.
+ */
+function statusLife(events: readonly EventRow[]): string[] {
+  const wrong: string[] = [];
+  let status = "session.status_idle";
+  for (const [index, event] of events.entries()) {
+    if (event.type === "session.status_running" && status === event.type) wrong.push(`event ${event.seq} runs twice`);
+    if (event.type.startsWith("session.status_")) status = event.type;
+    if (event.type !== "session.status_idle" || payloadOf(event)["stop_reason"]?.["type"] === "requires_action")
+      continue;
+    const next = events.slice(index + 1).findIndex(({ type }) => type === "session.status_running");
+    const until = next < 0 ? undefined : index + 1 + next;
+    for (const { seq, type } of events.slice(index + 1, until)) {
+      if (type !== "user.message" && type !== "user.interrupt")
+        wrong.push(`${type} at ${seq} follows the idle at ${event.seq}`);
+    }
+    const waits = events.find(
+      ({ seq, type, processed_at: at }) =>
+        type === "user.message" && seq < event.seq && (at === null || at > (event.processed_at ?? at)),
+    );
+    if (waits !== undefined && next !== 0)
+      wrong.push(`the idle at ${event.seq} leaves the message at ${waits.seq} behind`);
+  }
+  return wrong;
+}
+
 /** Waits until nothing is promised any more: what a crash left is delivered in seconds. */
 export async function outboxSettles(database: pg.Pool, patienceMs: number): Promise<void> {
   for (const deadline = Date.now() + patienceMs; Date.now() < deadline; await sleep(50)) {
     const { rowCount } = await database.query("select 1 from outbox limit 1");
     if (rowCount === 0) return;
   }
+}
+
+/** What clients sent and was acknowledged is in the ledger once, and nothing else of that kind is. */
+export async function provesAcknowledged(
+  database: pg.Pool,
+  sessionId: string,
+  acknowledged: ReadonlySet<string>,
+): Promise<string[]> {
+  const sent = ["user.message", "user.interrupt", "user.tool_confirmation"];
+  const stored = (await readLedger(database, sessionId)).filter(({ type }) => sent.includes(type));
+  const unknown = stored.filter(({ id }) => !acknowledged.has(id));
+  const lost = [...acknowledged].filter((one) => !stored.some(({ id }) => id === one));
+  return [
+    ...unknown.map(({ seq, type }) => `${type} at ${seq} was never acknowledged`),
+    ...lost.map((id) => `${id} was acknowledged and is not in the ledger`),
+  ];
 }
 
 export interface AcceptedJob {

@@ -64,7 +64,7 @@ export async function playScenario(crash?: CrashPoint): Promise<Outcome> {
       await killWorker(workspaces);
       const { rows } = await database.pool.query<{ id: string }>("select id from sessions");
       if (rows[0] !== undefined) before = await readLedger(database.pool, rows[0].id);
-      await timePasses(database.pool);
+      await timePasses(database.pool, "all");
       return startServer(place);
     })();
     // Whoever asks for the address hears of it.

@@ -50,6 +50,8 @@ const worker =
     : startBundledWorker({ ...embedded, workspaceRoot: values.workspaces, logFormat: "json", log, silent: true });
 say({ ready: { url: embedded.url, environmentId: embedded.environmentId, environmentKey: embedded.environmentKey } });
 
+// A test that was killed itself must leave nothing behind.
+process.stdin.once("end", () => process.exit(1)).resume();
 process.once("SIGTERM", async () => {
   say({ points: points.passed });
   await worker?.stop();

@@ -1,6 +1,6 @@
 import pg from "pg";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { EventFeed } from "../e2e/event-feed.ts";
+import { type Event, EventFeed } from "../e2e/event-feed.ts";
 import {
   calls,
   held,
@@ -54,8 +54,7 @@ const executions = async () =>
 const turn = async () =>
   (await query("select state, segment, task_token is not null as waits from turns order by created_at desc limit 1"))
     .rows[0];
-const messagesIn = (events: readonly { readonly type: string }[]) =>
-  events.filter(isType("agent.message")).map((event) => textOf(event));
+const messagesIn = (events: readonly Event[]) => events.filter(isType("agent.message")).map(textOf);
 
 /** A turn that waits for the application, with its execution parked. */
 async function parked(): Promise<readonly [SessionDriver, ReturnType<typeof customResult>]> {

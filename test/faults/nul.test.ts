@@ -30,9 +30,12 @@ beforeAll(async () => {
 afterAll(() => scripted.close());
 
 const NUL = "a\u0000b";
+/** A request: its path, and its JSON body where it is a POST. Made late, because it names what `beforeAll` made. */
+type Case = readonly [string, () => readonly [string, object?]];
+
 const environment = () => ({ environment_id: scripted.server.environmentId });
 
-test.each([
+test.each<Case>([
   ["a session's id", () => ["/v1/sessions/%00"]],
   ["a session's id, of its events", () => ["/v1/sessions/a%00b/events"]],
   ["a session's id, of its stream", () => ["/v1/sessions/a%00b/events/stream"]],
@@ -41,14 +44,14 @@ test.each([
   ["a session's agent", () => ["/v1/sessions", { agent: NUL, ...environment() }]],
   ["a session's environment", () => ["/v1/sessions", { agent: "agent_x", environment_id: NUL }]],
   ["a message's session", () => ["/v1/sessions/a%00b/events", { events: [message("hi")] }]],
-] as const)("a NUL in %s names nothing: 404 or 400, never 500", async (_, request) => {
-  const [path, json] = request() as readonly [string, object?];
+])("a NUL in %s names nothing: 404 or 400, never 500", async (_, request) => {
+  const [path, json] = request();
   const answer = await answerOf(await scripted.server.request(path, json === undefined ? {} : { json }));
   expect([400, 404]).toContain(answer.status);
   expect(["invalid_request_error", "not_found_error"]).toContain(answer.error?.type);
 });
 
-test.each([
+test.each<Case>([
   ["an environment's name", () => ["/v1/environments", { name: NUL }]],
   [
     "a call's id in a confirmation",
@@ -62,8 +65,8 @@ test.each([
   ["a thread's id in an interrupt", () => [events(), { events: [{ type: "user.interrupt", session_thread_id: NUL }] }]],
   ["a filter", () => [`${events()}?types[]=%00`]],
   ["a cursor", () => [`${events()}?page=${Buffer.from('["\\u0000"]').toString("base64url")}`]],
-] as const)("a NUL in %s is the client's mistake: 400 or 404, never 500", async (_, request) => {
-  const [path, json] = request() as readonly [string, object?];
+])("a NUL in %s is the client's mistake: 400 or 404, never 500", async (_, request) => {
+  const [path, json] = request();
   const answer = await answerOf(await scripted.server.request(path, json === undefined ? {} : { json }));
   expect([400, 404]).toContain(answer.status);
 });
