@@ -9,6 +9,7 @@ import { migrate } from "../shared/db/migrate.ts";
 import { createPool } from "../shared/db/pool.ts";
 import { createApp } from "../shared/http/app.ts";
 import { dropOldAnswers } from "../shared/http/idempotency.ts";
+import { expireLeases } from "../shared/journal/provider-calls.ts";
 import { memoryLiveChannel } from "../shared/live/memory-live-channel.ts";
 import type { Model } from "../shared/model/model.ts";
 import { stepFunctionsOrchestrator } from "../shared/orchestration/step-functions.ts";
@@ -138,6 +139,8 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
     });
   };
   composed.product = product;
+  // One server works on a database: what a provider call of an earlier one was doing, nobody does any more.
+  await expireLeases(database);
   await stepFunctions.start();
   // What the interpreter resumed is running; a turn whose execution it does not know is taken over.
   await reconcile(product, { idleSeconds: 0 });

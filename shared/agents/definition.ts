@@ -16,6 +16,7 @@ export function resolveDefinition(body: CreateAgent): AgentDefinition {
     mcp_servers: body.mcp_servers ?? [],
     skills: [],
     multiagent: null,
+    execution_identity: { type: "service_account" },
     metadata: body.metadata ?? {},
   });
 }
@@ -26,8 +27,9 @@ export function updateDefinition(current: AgentDefinition, change: UpdateAgent):
   return checked({
     ...current,
     name: or(change.name, current.name),
-    description: or(change.description, current.description),
-    system: or(change.system, current.system),
+    // An empty text clears, as null does.
+    description: or(change.description, current.description) || null,
+    system: or(change.system, current.system) || null,
     model: change.model === undefined ? current.model : resolveModel(change.model, current.model),
     tools: change.tools === undefined ? current.tools : resolveTools(change.tools),
     mcp_servers: change.mcp_servers === undefined ? current.mcp_servers : (change.mcp_servers ?? []),
@@ -70,7 +72,7 @@ function resolveTool(tool: Tool): ResolvedTool {
       return {
         type: tool.type,
         default_config: defaults,
-        configs: (tool.configs ?? []).map((config) => resolveConfig(config, defaults)),
+        configs: (tool.configs ?? []).map((config) => ({ ...resolveConfig(config, defaults), type: config.name })),
       };
     }
     case "mcp_toolset": {
@@ -85,7 +87,7 @@ function resolveTool(tool: Tool): ResolvedTool {
 }
 
 interface Switches {
-  readonly enabled?: boolean | undefined;
+  readonly enabled?: boolean | null | undefined;
   readonly permission_policy?: { readonly type: PolicyType } | null | undefined;
 }
 

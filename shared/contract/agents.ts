@@ -1,5 +1,5 @@
 import { z } from "@hono/zod-openapi";
-import { Metadata, MetadataPatch, notBuilt, Timestamp } from "./schema.ts";
+import { Metadata, MetadataPatch, notBuilt, orNull, Timestamp, unsupported } from "./schema.ts";
 import { AnsweredTool, type ResolvedTool, Tools } from "./tools.ts";
 
 const Effort = z.enum(["low", "medium", "high", "xhigh", "max"]);
@@ -37,6 +37,20 @@ export const McpServers = z
     }
   });
 
+/** Whose rights runs carry: the service's own, which is the default; a role of the customer's is not built yet. */
+const ExecutionIdentity = z
+  .strictObject({ type: z.literal("service_account") })
+  .or(
+    z
+      .looseObject({ type: z.literal("aws_role") })
+      .refine(
+        () => false,
+        unsupported("execution identities", "execution identities are not supported by this server yet"),
+      ),
+  )
+  .or(z.null())
+  .optional();
+
 const Name = z.string().min(1).max(255);
 const System = z.string().max(100_000);
 const Description = z.string().max(2048);
@@ -48,12 +62,12 @@ export const CreateAgent = z
     model: ModelConfig,
     system: System.nullish(),
     description: Description.nullish(),
-    tools: Tools.nullish(),
-    mcp_servers: McpServers.nullish(),
+    tools: orNull(Tools),
+    mcp_servers: orNull(McpServers),
     skills: notBuilt("skills", "array"),
     multiagent: notBuilt("multi-agent rosters", "null"),
-    metadata: Metadata.nullish(),
-    execution_identity: notBuilt("execution identities", "null"),
+    metadata: orNull(Metadata),
+    execution_identity: ExecutionIdentity,
   })
   .openapi("CreateAgent");
 export type CreateAgent = z.infer<typeof CreateAgent>;
@@ -70,12 +84,12 @@ export const UpdateAgent = z
     model: ModelConfig.optional(),
     system: System.nullish(),
     description: Description.nullish(),
-    tools: Tools.nullish(),
-    mcp_servers: McpServers.nullish(),
+    tools: orNull(Tools),
+    mcp_servers: orNull(McpServers),
     skills: notBuilt("skills", "array"),
     multiagent: notBuilt("multi-agent rosters", "null"),
-    metadata: MetadataPatch.nullish(),
-    execution_identity: notBuilt("execution identities", "null"),
+    metadata: orNull(MetadataPatch),
+    execution_identity: ExecutionIdentity,
   })
   .openapi("UpdateAgent");
 export type UpdateAgent = z.infer<typeof UpdateAgent>;
@@ -90,6 +104,7 @@ export interface AgentDefinition {
   readonly mcp_servers: readonly McpServer[];
   readonly skills: readonly never[];
   readonly multiagent: null;
+  readonly execution_identity: { readonly type: "service_account" };
   readonly metadata: Readonly<Record<string, string>>;
 }
 
@@ -106,6 +121,7 @@ export const Agent = z
     mcp_servers: z.array(McpServer),
     skills: z.array(z.unknown()),
     multiagent: z.null(),
+    execution_identity: z.object({ type: z.literal("service_account") }),
     metadata: Metadata,
     version: z.int().min(1),
     created_at: Timestamp,

@@ -1,5 +1,5 @@
 import { z } from "@hono/zod-openapi";
-import { Metadata, MetadataPatch, Timestamp, unsupported } from "./schema.ts";
+import { Metadata, MetadataPatch, orNull, Timestamp, unsupported } from "./schema.ts";
 
 const SelfHosted = z.strictObject({ type: z.literal("self_hosted") });
 const Cloud = z
@@ -22,7 +22,7 @@ export const CreateEnvironment = z
     name: Name,
     config: z.discriminatedUnion("type", [SelfHosted, Cloud]).nullish(),
     description: Description.nullish(),
-    metadata: Metadata.nullish(),
+    metadata: orNull(Metadata),
     scope: Scope.nullish(),
   })
   .openapi("CreateEnvironment");
@@ -37,7 +37,7 @@ export const UpdateEnvironment = z
     name: Name.optional(),
     config: z.looseObject({ type: z.enum(["self_hosted", "cloud"]) }).nullish(),
     description: Description.nullish(),
-    metadata: MetadataPatch.nullish(),
+    metadata: orNull(MetadataPatch),
     scope: Scope.nullish(),
   })
   .openapi("UpdateEnvironment");
@@ -52,6 +52,7 @@ export const Environment = z
     description: z.string().nullable(),
     config: SelfHosted,
     metadata: Metadata,
+    scope: Scope.optional(),
     created_at: Timestamp,
     updated_at: Timestamp,
     archived_at: Timestamp.nullable(),

@@ -7,19 +7,27 @@ import { InvalidRequest } from "./errors.ts";
  */
 
 const MAX_METADATA_PAIRS = 16;
+const MetadataKey = z.string().min(1, "a key needs at least one character").max(64, "a key has at most 64 characters");
+const MetadataValue = z.string().max(512, "a value has at most 512 characters");
+
+/**
+ * A field that may be left out or null. As a union, because a nullable reference would be written into the OpenAPI
+ * document as an `allOf` that null can never satisfy.
+ */
+export function orNull<Schema extends z.ZodType>(schema: Schema) {
+  return z.union([schema, z.null()]).optional();
+}
 
 /** Metadata of a resource: at most 16 pairs, keys of 1 to 64 characters, values of at most 512. */
 export const Metadata = z
-  .record(z.string().min(1).max(64), z.string().max(512))
+  .record(MetadataKey, MetadataValue)
   .refine((pairs) => Object.keys(pairs).length <= MAX_METADATA_PAIRS, { error: "metadata holds at most 16 pairs" })
   .openapi("Metadata", { description: "At most 16 pairs; keys of 1 to 64 characters, values of at most 512." });
 
 /** A change of metadata: a value sets its key, null removes it; keys that are left out stay. */
-export const MetadataPatch = z
-  .record(z.string().min(1).max(64), z.string().max(512).nullable())
-  .openapi("MetadataPatch", {
-    description: "Values set their keys, null removes them. The result holds at most 16 pairs.",
-  });
+export const MetadataPatch = z.record(MetadataKey, MetadataValue.nullable()).openapi("MetadataPatch", {
+  description: "Values set their keys, null removes them. The result holds at most 16 pairs.",
+});
 
 /** Applies a patch; the caller checks the result against `Metadata`. */
 export function patchMetadata(
@@ -37,6 +45,7 @@ export function patchMetadata(
   if (patched.size > MAX_METADATA_PAIRS) {
     throw new InvalidRequest(
       `metadata: holds at most ${MAX_METADATA_PAIRS} pairs; this change would make ${patched.size}.`,
+      { details: { error_code: "invalid_metadata" } },
     );
   }
   return Object.fromEntries(patched);
@@ -67,7 +76,7 @@ export function notBuilt(feature: string, empty: "array" | "null") {
     .openapi(
       empty === "array"
         ? {
-            type: "array",
+            type: ["array", "null"],
             items: {},
             maxItems: 0,
             description: `${feature}: not supported yet; only empty or null is accepted.`,

@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { McpServers, ModelConfig, SessionAgent, type SessionAgent as SessionAgentShape } from "./agents.ts";
 import { ClientEvent } from "./client-events.ts";
-import { Metadata, MetadataPatch, notBuilt, Timestamp } from "./schema.ts";
+import { Metadata, MetadataPatch, notBuilt, orNull, Timestamp } from "./schema.ts";
 import { Tools } from "./tools.ts";
 
 const AgentReference = z.discriminatedUnion("type", [
@@ -13,8 +13,8 @@ const AgentReference = z.discriminatedUnion("type", [
       version: z.int().min(1).optional(),
       model: ModelConfig.optional(),
       system: z.string().max(100_000).nullish(),
-      tools: Tools.nullish(),
-      mcp_servers: McpServers.nullish(),
+      tools: orNull(Tools),
+      mcp_servers: orNull(McpServers),
       skills: notBuilt("skills", "array"),
     })
     .openapi("AgentWithOverrides", {
@@ -34,7 +34,7 @@ export const CreateSession = z
     }),
     environment_id: z.string().min(1),
     title: Title.nullish(),
-    metadata: Metadata.nullish(),
+    metadata: orNull(Metadata),
     vault_ids: notBuilt("vaults", "array"),
     resources: notBuilt("session resources", "array"),
     initial_events: z
@@ -56,8 +56,8 @@ export type AgentOverrides = Extract<z.infer<typeof AgentReference>, { type: "ag
 export const UpdateSession = z
   .strictObject({
     title: Title.nullish(),
-    metadata: MetadataPatch.nullish(),
-    agent: z.strictObject({ tools: Tools.nullish(), mcp_servers: McpServers.nullish() }).optional(),
+    metadata: orNull(MetadataPatch),
+    agent: z.strictObject({ tools: orNull(Tools), mcp_servers: orNull(McpServers) }).optional(),
     budget: notBuilt("budgets", "null"),
     vault_ids: notBuilt("vaults", "array"),
   })

@@ -1,5 +1,5 @@
 import { z } from "@hono/zod-openapi";
-import { unsupported } from "./schema.ts";
+import { orNull, unsupported } from "./schema.ts";
 
 /** The built-in tools. The first six run on the worker; the web tools run inside the provider's request. */
 export const WORKER_TOOLS = ["bash", "read", "write", "edit", "glob", "grep"] as const;
@@ -14,7 +14,7 @@ const PermissionPolicy = z.strictObject({ type: PolicyType }).openapi("Permissio
     "Who decides about a call: nobody (always_allow), a person (always_ask), or a judgment of the model (auto).",
 });
 
-const Switches = { enabled: z.boolean().optional(), permission_policy: PermissionPolicy.nullish() };
+const Switches = { enabled: z.boolean().nullish(), permission_policy: orNull(PermissionPolicy) };
 const ToolDefaults = z.strictObject(Switches);
 
 /** A host name, for web_search with a path behind it: never a scheme, a port or a wildcard. */
@@ -36,10 +36,19 @@ const domains = (item: z.ZodString) => ({
 const workerConfig = <Name extends WorkerTool>(name: Name) =>
   z.strictObject({ name: z.literal(name), type: z.literal(name).optional(), ...Switches });
 
+/** Where URLs that may be fetched come from. `"all"` and `"none"` are short for their objects. */
 const SourceRule = z
   .enum(["all", "none"])
-  .or(z.strictObject({ only: z.array(z.string()).min(1) }))
-  .or(z.strictObject({ except: z.array(z.string()).min(1) }));
+  .transform((type) => ({ type }))
+  .or(z.strictObject({ type: z.enum(["all", "none"]) }))
+  .openapi({ description: 'Every URL of the source ("all") or none of it ("none").' });
+
+const NamedTools = z
+  .array(z.strictObject({ type: z.literal("tool_reference"), name: z.string().min(1).max(128) }))
+  .min(1, "name at least one tool; use none or all for an empty list")
+  .max(128);
+
+const ResultsRule = SourceRule.or(z.strictObject({ type: z.enum(["only", "except"]), tools: NamedTools }));
 
 const WebFetchConfig = z.strictObject({
   name: z.literal("web_fetch"),
@@ -49,9 +58,9 @@ const WebFetchConfig = z.strictObject({
   max_content_tokens: z.int().min(1).nullish(),
   url_sources: z
     .strictObject({
-      user_input: SourceRule.optional(),
-      client_tool_results: SourceRule.optional(),
-      server_tool_results: SourceRule.optional(),
+      user_input: SourceRule.nullish(),
+      client_tool_results: ResultsRule.nullish(),
+      server_tool_results: ResultsRule.nullish(),
     })
     .nullish(),
 });
@@ -104,7 +113,7 @@ const ToolConfig = z
 const AgentToolset = z
   .strictObject({
     type: z.literal("agent_toolset_20260401"),
-    default_config: ToolDefaults.nullish(),
+    default_config: orNull(ToolDefaults),
     configs: z.array(ToolConfig).max(8).nullish(),
   })
   .superRefine((toolset, context) => {
@@ -192,7 +201,7 @@ const McpToolset = z
   .strictObject({
     type: z.literal("mcp_toolset"),
     mcp_server_name: z.string().min(1).max(255),
-    default_config: ToolDefaults.nullish(),
+    default_config: orNull(ToolDefaults),
     configs: z.array(McpToolConfig).max(256).nullish(),
   })
   .superRefine((toolset, context) => {
@@ -257,7 +266,7 @@ export type ResolvedTool =
   | {
       readonly type: "agent_toolset_20260401";
       readonly default_config: ResolvedSwitches;
-      readonly configs: readonly ({ readonly name: string } & ResolvedSwitches)[];
+      readonly configs: readonly ({ readonly name: string; readonly type: string } & ResolvedSwitches)[];
     }
   | {
       readonly type: "mcp_toolset";
@@ -280,7 +289,7 @@ export const AnsweredTool = z
     z.object({
       type: z.literal("agent_toolset_20260401"),
       default_config: z.object(ResolvedSwitchesSchema),
-      configs: z.array(z.looseObject({ name: z.string(), ...ResolvedSwitchesSchema })),
+      configs: z.array(z.looseObject({ name: z.string(), type: z.string(), ...ResolvedSwitchesSchema })),
     }),
     z.object({
       type: z.literal("mcp_toolset"),

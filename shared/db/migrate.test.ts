@@ -32,6 +32,13 @@ const advisoryLocks = async () =>
       "select * from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())",
     )
   ).rows;
+/** Migrators that are in the middle of a migration which sleeps. */
+const sleepers = async () =>
+  (
+    await database.pool.query(
+      "select 1 from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'",
+    )
+  ).rows.length;
 
 test("runs what is new, in order, and says what it ran", async () => {
   await write("0001_first.sql", "create table first (id int primary key)");
@@ -67,7 +74,8 @@ test("F28: a migration that fails leaves neither half a schema nor a lock, and r
 test("F28: a migrator that is cut off in the middle leaves no lock, and the next one does its work", async () => {
   await write("0001_first.sql", "create table first (id int); select pg_sleep(60)");
   const cutOff = run().catch((error: unknown) => error);
-  await expect.poll(advisoryLocks, { timeout: 15_000 }).toHaveLength(1);
+  await expect.poll(sleepers, { timeout: 15_000 }).toBe(1);
+  expect(await advisoryLocks()).toHaveLength(1);
   await database.pool.query(
     "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()",
   );

@@ -8,13 +8,14 @@ interface Row {
   id: string;
   name: string;
   description: string | null;
+  scope: "organization" | "account" | null;
   metadata: string;
   created_at: Date;
   updated_at: Date;
   archived_at: Date | null;
 }
 
-const COLUMNS = "id, name, description, metadata, created_at, updated_at, archived_at";
+const COLUMNS = "id, name, description, scope, metadata, created_at, updated_at, archived_at";
 
 function toEnvironment(row: Row): Environment {
   return {
@@ -24,6 +25,7 @@ function toEnvironment(row: Row): Environment {
     description: row.description,
     config: { type: "self_hosted" },
     metadata: JSON.parse(row.metadata) as Record<string, string>,
+    ...(row.scope === null ? {} : { scope: row.scope }),
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
     archived_at: row.archived_at?.toISOString() ?? null,
@@ -52,8 +54,8 @@ export async function createEnvironment(
   environmentId = newId("env"),
 ): Promise<Environment> {
   const { rows } = await database.query<Row>(
-    `insert into environments (id, workspace_id, name, description, config, metadata, created_at, updated_at)
-     select $1, $2, $3, $4, $5, $6, instant, instant from (select date_trunc('milliseconds', clock_timestamp()) as instant) clock
+    `insert into environments (id, workspace_id, name, description, config, metadata, scope, created_at, updated_at)
+     select $1, $2, $3, $4, $5, $6, $7, instant, instant from (select date_trunc('milliseconds', clock_timestamp()) as instant) clock
      returning ${COLUMNS}`,
     [
       environmentId,
@@ -62,6 +64,7 @@ export async function createEnvironment(
       body.description ?? null,
       JSON.stringify({ type: "self_hosted" }),
       JSON.stringify(body.metadata ?? {}),
+      body.scope ?? null,
     ],
   );
   return found(rows, { workspaceId, environmentId });
@@ -97,7 +100,7 @@ export async function updateEnvironment(
     Object.entries(change.metadata ?? {}).map(([key, value]) => [key, value === "" ? null : value]),
   );
   const { rows } = await transaction.query<Row>(
-    `update environments set name = $3, description = $4, metadata = $5, updated_at = date_trunc('milliseconds', clock_timestamp())
+    `update environments set name = $3, description = $4, metadata = $5, scope = $6, updated_at = date_trunc('milliseconds', clock_timestamp())
       where id = $1 and workspace_id = $2 returning ${COLUMNS}`,
     [
       ref.environmentId,
@@ -105,6 +108,7 @@ export async function updateEnvironment(
       change.name ?? current.name,
       change.description === undefined ? current.description : change.description,
       JSON.stringify(patchMetadata(current.metadata, patch)),
+      change.scope === undefined ? (current.scope ?? null) : change.scope,
     ],
   );
   return found(rows, ref);

@@ -29,7 +29,7 @@ export function createApp(product: Product, options: StreamOptions): OpenAPIHono
   });
   app.use("/v1/*", async (context, next) => {
     // No id holds a NUL, and PostgreSQL would not even compare one.
-    if (/%00/.test(context.req.url)) {
+    if (/%00/.test(new URL(context.req.url).pathname)) {
       throw new NotFound("There is nothing whose id holds a NUL.");
     }
     await next();

@@ -37,6 +37,10 @@ export function requires(database: Transaction, ...kinds: readonly Principal["ki
     if (principal === null) {
       throw new Unauthenticated("The key is not valid.");
     }
+    const workspace = context.req.header("anthropic-workspace-id");
+    if (workspace !== undefined && workspace !== principal.workspaceId) {
+      throw new PermissionDenied("anthropic-workspace-id: this key belongs to another workspace.");
+    }
     if (!kinds.includes(principal.kind)) {
       throw new PermissionDenied(`This key (${principal.kind.replace("_", " ")}) may not be used here.`);
     }

@@ -1,10 +1,13 @@
 import { HTTPException } from "hono/http-exception";
-import { ApiError, InternalError, InvalidRequest, RequestTooLarge, Unavailable } from "../contract/errors.ts";
+import { ApiError, InternalError, InvalidRequest, NotFound, RequestTooLarge, Unavailable } from "../contract/errors.ts";
 import { CommitUnknown, isDatabaseError } from "../db/transaction.ts";
 import type { Log } from "../ports/log.ts";
 
 /** SQLSTATE of a text that PostgreSQL cannot store: one with a NUL. */
 const CHARACTER_NOT_IN_REPERTOIRE = "22021";
+
+/** SQLSTATE of a reference to a row that was deleted while the request was under way. */
+const FOREIGN_KEY_VIOLATION = "23503";
 
 /** What may be told of an error: ours as they are, everything else as a class that says what to do next. */
 export function asApiError(error: unknown, log: Log, requestId: string): ApiError {
@@ -18,6 +21,9 @@ export function asApiError(error: unknown, log: Log, requestId: string): ApiErro
   }
   if (isDatabaseError(error) && error.code === CHARACTER_NOT_IN_REPERTOIRE) {
     return new InvalidRequest("The request holds a NUL character in a place that must be plain text.");
+  }
+  if (isDatabaseError(error) && error.code === FOREIGN_KEY_VIOLATION) {
+    return new NotFound("Something that the request refers to has just been deleted.");
   }
   const name = error instanceof Error ? error.name : "unknown";
   const code = (error as { code?: unknown } | null)?.code;
@@ -74,6 +80,10 @@ export function errorResponse(error: ApiError, requestId: string): Response {
   }
   if (error.retryAfter !== undefined) {
     headers.set("retry-after", String(error.retryAfter));
+  }
+  if (error.status === 413) {
+    // The rest of the body is not read, so nothing else can come over this connection.
+    headers.set("connection", "close");
   }
   const { type, message, details } = error;
   const body = {

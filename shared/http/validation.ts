@@ -10,7 +10,13 @@ export function validationError(error: { readonly issues: readonly Issue[] }): A
   const feature = issues.find((issue) => unsupportedFeature(issue) !== undefined);
   const issue = feature ?? issues[0];
   const message = issue === undefined ? "The request is not valid." : describe(issue);
-  return feature === undefined ? new InvalidRequest(message) : new Unsupported(message);
+  if (feature !== undefined) {
+    return new Unsupported(message);
+  }
+  return new InvalidRequest(
+    message,
+    issue?.path[0] === "metadata" ? { details: { error_code: "invalid_metadata" } } : {},
+  );
 }
 
 /** A union's fault is the fault of the branch that came furthest: the one whose own discriminator matched. */
@@ -19,7 +25,14 @@ function flatten(issue: Issue, prefix: PropertyKey[] = []): Issue[] {
   if (issue.code !== "invalid_union" || issue.errors.length === 0) {
     return [{ ...issue, path }];
   }
-  const branches = issue.errors.map((branch) => branch.flatMap((inner) => flatten(inner, path)));
+  // "Or null" says nothing about what is wrong with a value that is not null.
+  const meant = issue.errors.filter(
+    (branch) => !branch.every((inner) => inner.code === "invalid_type" && inner.expected === "null"),
+  );
+  const branches = meant.map((branch) => branch.flatMap((inner) => flatten(inner, path)));
+  if (branches.length === 1) {
+    return branches[0] ?? [];
+  }
   const depth = (branch: Issue[]) =>
     Math.max(0, ...branch.map((inner) => inner.path.length + (inner.code === "unrecognized_keys" ? 1 : 0)));
   const best = branches.reduce((deepest, branch) => (depth(branch) > depth(deepest) ? branch : deepest));
@@ -42,6 +55,8 @@ function describe(issue: Issue): string {
       return issue.input === undefined && issue.message.includes("received undefined")
         ? named("is required.")
         : named(`${lowerFirst(issue.message)}.`);
+    case "invalid_key":
+      return named(`${lowerFirst(issue.issues[0]?.message ?? issue.message)}.`);
     default:
       return named(`${lowerFirst(issue.message)}.`);
   }

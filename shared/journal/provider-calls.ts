@@ -95,3 +95,8 @@ export async function stillOwned(database: Transaction, callId: string): Promise
   );
   return rows[0]?.owned ?? false;
 }
+
+/** Ends every lease: for a server that knows itself to be the only one, at its start. Their calls are judged at once. */
+export async function expireLeases(database: Transaction): Promise<void> {
+  await database.query("update provider_calls set lease_expires_at = clock_timestamp() where state = 'started'");
+}

@@ -27,14 +27,20 @@ export function toEvent(row: EventRow): LedgerEvent {
   };
 }
 
-/** The events after a ledger position, in receipt order: what a stream shows next. */
+/**
+ * The events after a ledger position, in receipt order: what a stream shows next. At most `limit` of them, and no more
+ * than about `bytes` of payload, but at least one.
+ */
 export async function eventsAfter(
   database: Transaction,
-  params: { readonly sessionId: string; readonly afterSeq: number; readonly limit: number },
+  params: { readonly sessionId: string; readonly afterSeq: number; readonly limit: number; readonly bytes: number },
 ): Promise<LedgerEvent[]> {
   const { rows } = await database.query<EventRow>(
-    `select ${COLUMNS} from events where session_id = $1 and seq > $2 order by seq limit $3`,
-    [params.sessionId, params.afterSeq, params.limit],
+    `select ${COLUMNS} from (
+       select ${COLUMNS}, sum(octet_length(payload)) over (order by seq) - octet_length(payload) as before
+         from (select ${COLUMNS} from events where session_id = $1 and seq > $2 order by seq limit $3) page
+     ) sized where before < $4 order by seq`,
+    [params.sessionId, params.afterSeq, params.limit, params.bytes],
   );
   return rows.map(toEvent);
 }

@@ -64,22 +64,34 @@ export interface SessionStreamParams {
   readonly onEnd: () => void;
 }
 
-export function openSessionStream(services: StreamServices, params: SessionStreamParams): ReadableStream<Uint8Array> {
-  let stream: SessionStream | undefined;
+/**
+ * Attaches to a session and returns the stream's bytes. When it resolves the stream has its place in the ledger: what is
+ * committed from then on is shown, however soon a client acts on the answer's headers.
+ */
+export async function openSessionStream(
+  services: StreamServices,
+  params: SessionStreamParams,
+): Promise<ReadableStream<Uint8Array>> {
+  const stream = new SessionStream(services, params);
+  try {
+    await stream.attach();
+  } catch (error) {
+    stream.close();
+    throw error;
+  }
   return new ReadableStream<Uint8Array>(
     {
       start(controller) {
-        stream = new SessionStream(services, params, controller);
-        stream.run().catch((error: unknown) => {
+        stream.run(controller).catch((error: unknown) => {
           services.log.warn("A stream broke; the client will connect again.", {
             session_id: params.sessionId,
             error: error instanceof Error ? error.name : "unknown",
           });
-          stream?.close();
+          stream.close();
         });
       },
-      pull: () => stream?.roomAgain(),
-      cancel: () => stream?.close(),
+      pull: () => stream.roomAgain(),
+      cancel: () => stream.close(),
     },
     new ByteLengthQueuingStrategy({ highWaterMark: BUFFER_BYTES }),
   );
@@ -88,7 +100,8 @@ export function openSessionStream(services: StreamServices, params: SessionStrea
 class SessionStream {
   readonly #services: StreamServices;
   readonly #params: SessionStreamParams;
-  readonly #controller: ReadableStreamDefaultController<Uint8Array>;
+  /** Set when the answer's body begins to be read. */
+  #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
   readonly #subscription: LiveSubscription;
   readonly #timers: NodeJS.Timeout[] = [];
   readonly #previews: Preview[] = [];
@@ -109,14 +122,9 @@ class SessionStream {
   /** Since when the client has taken nothing; null while there is room. */
   #stalledAt: number | null = null;
 
-  constructor(
-    services: StreamServices,
-    params: SessionStreamParams,
-    controller: ReadableStreamDefaultController<Uint8Array>,
-  ) {
+  constructor(services: StreamServices, params: SessionStreamParams) {
     this.#services = services;
     this.#params = params;
-    this.#controller = controller;
     this.#subscription = services.live.subscribe(params.sessionId, (message) => {
       if (message.type === "wake") {
         this.#look = true;
@@ -131,11 +139,10 @@ class SessionStream {
     });
   }
 
-  async run(): Promise<void> {
-    this.#send(comment("ok"));
-    const { database, watch } = this.#services;
-    const { sessionId, afterSeq, lifeMs } = this.#params;
-    const head = await ledgerHead(database, { sessionId });
+  /** Takes the stream's place in the ledger. */
+  async attach(): Promise<void> {
+    const { sessionId, afterSeq } = this.#params;
+    const head = await ledgerHead(this.#services.database, { sessionId });
     this.#seq = Math.min(afterSeq ?? head.lastSeq, head.lastSeq);
     this.#subscription.pollEvery(head.running ? POLL_RUNNING_MS : POLL_IDLE_MS);
     for (const seq of head.queued) {
@@ -143,9 +150,13 @@ class SessionStream {
         this.#unstamped.add(seq);
       }
     }
-    if (this.#closed) {
-      return;
-    }
+  }
+
+  async run(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
+    this.#controller = controller;
+    this.#send(comment("ok"));
+    const { watch } = this.#services;
+    const { sessionId, lifeMs } = this.#params;
     this.#unwatch = watch.watch(sessionId, {
       seq: () => this.#seq,
       onGrown: () => {
@@ -196,7 +207,7 @@ class SessionStream {
     }
     this.#proceed?.();
     try {
-      this.#controller.close();
+      this.#controller?.close();
     } catch {
       // Cancelled by the client: closed already.
     }
@@ -241,7 +252,8 @@ class SessionStream {
         this.#sendEvent(event, undefined);
       }
     }
-    const events = await eventsAfter(database, { sessionId, afterSeq: this.#seq, limit: PAGE });
+    const page = { sessionId, afterSeq: this.#seq, limit: PAGE, bytes: BUFFER_BYTES };
+    const events = await eventsAfter(database, page);
     for (const event of events) {
       this.#seq = event.seq;
       if (event.processedAt === null) {
@@ -253,7 +265,8 @@ class SessionStream {
         this.#subscription.pollEvery(event.type === "session.status_idle" ? POLL_IDLE_MS : POLL_RUNNING_MS);
       }
     }
-    this.#look ||= events.length === PAGE;
+    // A page may end early for its size; only an empty one is the end.
+    this.#look ||= events.length > 0;
   }
 
   #sendEvent(event: LedgerEvent, id: number | undefined): void {
@@ -293,7 +306,7 @@ class SessionStream {
   }
 
   #hasRoom(): boolean {
-    return (this.#controller.desiredSize ?? 0) > 0;
+    return (this.#controller?.desiredSize ?? 0) > 0;
   }
 
   /** Waits for a reason to go on: a wake-up, a preview, room, or the end. */
@@ -318,6 +331,8 @@ class SessionStream {
       this.#services.log.info("A stream was cut off: its client took nothing for half a minute.", {
         session_id: this.#params.sessionId,
       });
+      // An error drops what is still buffered, and the connection with it; a close would wait for the client.
+      this.#controller?.error(new Error("The client is too slow."));
       this.close();
     }
   }
@@ -345,7 +360,7 @@ class SessionStream {
 
   #send(bytes: Uint8Array): void {
     if (!this.#closed) {
-      this.#controller.enqueue(bytes);
+      this.#controller?.enqueue(bytes);
     }
   }
 }

@@ -103,6 +103,11 @@ class Admission {
         }
         return;
       }
+      case "system.message":
+        throw new InvalidRequest(
+          `${path}: the model endpoint's profile does not take system messages in the middle of a conversation.`,
+          { details: { error_code: "model_does_not_support_mid_conversation_system" } },
+        );
       case "user.tool_confirmation":
         return this.#confirm(event, path);
       case "user.tool_result":

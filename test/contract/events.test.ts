@@ -14,10 +14,9 @@ import {
   send,
   status,
   text,
-  types,
   until,
 } from "./driver.ts";
-import { knownGap, verifies } from "./verifies.ts";
+import { verifies } from "./verifies.ts";
 
 let scripted: ScriptedServer;
 let api: Api;
@@ -191,10 +190,12 @@ describe("other types", () => {
   });
 
   const system = { type: "system.message", content: [text("Answer in Dutch.")] };
-  knownGap("events:system-message", async () => {
+  verifies("events:system-message", async () => {
     const session = await create();
-    const stored = await send(api, session, message("hello"), system);
-    expect(types(stored)).toEqual(["user.message", "system.message"]);
+    const answer = await post(api, session, message("hello"), system);
+    expect(answer.status).toBe(400);
+    expect(answer.body.error.details?.error_code).toBe("model_does_not_support_mid_conversation_system");
+    expect(await api.read(`/v1/sessions/${session.id}/events`)).toMatchObject({ data: [] });
   });
   for (const [title, events] of [
     ["alone", [system]],

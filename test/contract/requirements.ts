@@ -1,6 +1,6 @@
 /**
  * What the HTTP contract demands, one line each. `section` is where it is said: a section of
- * `reference/managed-agents-api.md`, "DESIGN n", "issue 3", "seeds/…", or a known failure "Fnn".
+ * `reference/managed-agents-api.md`, "DESIGN n", "scope", "seeds/…", or a known failure "Fnn".
  */
 import { AGENTS } from "./requirements/agents.ts";
 import { ENVIRONMENTS } from "./requirements/environments.ts";

@@ -46,14 +46,14 @@ interface Opened {
   done: boolean;
 }
 
-function open(
+async function open(
   sessionId: string,
   params: Partial<SessionStreamParams> = {},
   services: { database?: Transaction; reads?: boolean } = {},
-): Opened {
+): Promise<Opened> {
   const database = services.database ?? scripted.server.database.pool;
   const onEnd = vi.fn();
-  const stream = openSessionStream(
+  const stream = await openSessionStream(
     { database, live: deaf, watch: new LedgerWatch(scripted.server.database.pool), log },
     {
       sessionId,
@@ -87,7 +87,7 @@ async function pass(seconds: number, each: (second: number) => void = () => {}):
 const create = () => newSession(api, scripted.server.environmentId);
 
 verifies("streams:keep-alive", async () => {
-  const opened = open((await create()).id);
+  const opened = await open((await create()).id);
   await sleep(50);
   const seen: number[] = [];
   let before = opened.chunks.length;
@@ -104,7 +104,7 @@ verifies("streams:keep-alive", async () => {
 });
 
 verifies("streams:life", async () => {
-  const opened = open((await create()).id, { lifeMs: 14 * 60_000 });
+  const opened = await open((await create()).id, { lifeMs: 14 * 60_000 });
   await sleep(50);
   await pass(14 * 60 - 1);
   expect(opened.done).toBe(false);
@@ -134,14 +134,14 @@ async function longLedger() {
 
 verifies("streams:slow-reader", "cut off", async () => {
   const { session, database } = await longLedger();
-  const opened = open(session.id, { afterSeq: 0 }, { database, reads: false });
+  const opened = await open(session.id, { afterSeq: 0 }, { database, reads: false });
   await sleep(200);
   await pass(120);
   expect(opened.onEnd).toHaveBeenCalledTimes(1);
 });
 verifies("streams:slow-reader", "not buffered: at most 4 MB of 10 are read for it", async () => {
   const { session, database, read } = await longLedger();
-  const opened = open(session.id, { afterSeq: 0 }, { database, reads: false });
+  const opened = await open(session.id, { afterSeq: 0 }, { database, reads: false });
   await sleep(300);
   expect(read.bytes).toBeLessThan(4_000_000);
   await opened.stream.cancel();
@@ -169,7 +169,7 @@ verifies("streams:slow-reader", "its connection is cut, and what waited for it i
 });
 verifies("streams:slow-reader", "one that reads on gets all of it", async () => {
   const { session, database } = await longLedger();
-  const opened = open(session.id, { afterSeq: 0 }, { database });
+  const opened = await open(session.id, { afterSeq: 0 }, { database });
   for (
     let tries = 0;
     tries < 200 && opened.chunks.filter((chunk) => chunk.includes("user.message")).length < 100;
@@ -186,7 +186,7 @@ verifies("streams:slow-reader", "one that reads on gets all of it", async () => 
 
 verifies("streams:lost-wake-up", async () => {
   const session = await create();
-  const opened = open(session.id);
+  const opened = await open(session.id);
   await sleep(50);
   await send(api, session, message("did you hear?"));
   await pass(15);

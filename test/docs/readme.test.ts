@@ -14,8 +14,12 @@ test("the README's table of settings is the one that the settings are read by", 
 });
 
 test("every npm command in the README is a script of the package", async () => {
-  const { scripts } = JSON.parse(await readFile(path.join(PROJECT, "package.json"), "utf8")) as { scripts: Record<string, string> };
-  const named = [...readme.matchAll(/npm (?:run )?([a-z:]+)/g)].map((match) => match[1]).filter((name) => !["brings"].includes(name ?? ""));
+  const { scripts } = JSON.parse(await readFile(path.join(PROJECT, "package.json"), "utf8")) as {
+    scripts: Record<string, string>;
+  };
+  const named = [...readme.matchAll(/npm (?:run )?([a-z:]+)/g)]
+    .map((match) => match[1])
+    .filter((name) => !["brings"].includes(name ?? ""));
   expect(named.length).toBeGreaterThan(4);
   expect(named.filter((name) => scripts[name ?? ""] === undefined)).toEqual([]);
 });

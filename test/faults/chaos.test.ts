@@ -159,7 +159,7 @@ class Driver {
   async comeToRest(): Promise<string[]> {
     const until = Date.now() + PATIENCE_MS;
     const rests = () => {
-      const last = this.session.events.at(-1);
+      const last = this.session.events.findLast(({ type }) => type !== "user.interrupt");
       return (
         last !== undefined && this.#sawAll() && last.type === "session.status_idle" && !isIdle("requires_action")(last)
       );

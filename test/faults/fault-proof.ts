@@ -83,16 +83,18 @@ const payloadOf = (row: EventRow) => JSON.parse(row.payload) as Record<string, n
 export async function provesRest(
   database: pg.Pool,
   sessionId: string,
-  options: { readonly endTurns?: number } = {},
+  options: { readonly endTurns?: number; readonly reasons?: readonly string[] } = {},
 ): Promise<string[]> {
   const events = await readLedger(database, sessionId);
   const turns = await readTurns(database, sessionId);
   const wrong: string[] = [];
   const active = turns.filter(({ state }) => !["completed", "interrupted", "exhausted"].includes(state));
   for (const turn of active) wrong.push(`${turn.id} is still ${turn.state}`);
-  const last = events.at(-1);
+  // An interrupt of a session that stands idle changes nothing.
+  const last = events.findLast(({ type }) => type !== "user.interrupt");
   const reason = last?.type === "session.status_idle" ? payloadOf(last)["stop_reason"]?.["type"] : last?.type;
-  if (reason !== "end_turn") wrong.push(`the last event is ${last?.type} (${reason}), not an idle of the turn's end`);
+  if (!(options.reasons ?? ["end_turn"]).includes(reason ?? ""))
+    wrong.push(`the last event is ${last?.type} (${reason}), not an idle of the turn's end`);
   const ends = events.filter(
     (event) => event.type === "session.status_idle" && payloadOf(event)["stop_reason"]?.["type"] !== "requires_action",
   );
@@ -137,7 +139,7 @@ export async function provesRest(
  * The idle at the end of a turn is its last event: until the session runs again there is nothing but input. A message
  * that waits is never left behind it: then the session runs again at once. Nothing runs twice in a row.
  */
-function statusLife(events: readonly EventRow[]): string[] {
+export function statusLife(events: readonly EventRow[]): string[] {
   const wrong: string[] = [];
   let status = "session.status_idle";
   for (const [index, event] of events.entries()) {

@@ -153,7 +153,7 @@ interface Job {
 const JOB = /^JOB (\S+) (say|bash|ask|full)$/;
 
 /** The last job of the conversation, and how far it is. */
-function currentJob(messages: readonly Message[]): Job | null {
+export function currentJob(messages: readonly Message[]): Job | null {
   for (const [index, message] of [...messages.entries()].reverse()) {
     if (message.role !== "user") continue;
     const text = message.content.findLast((block) => block.type === "text" && JOB.test(block.text ?? ""))?.text ?? "";
@@ -172,12 +172,15 @@ export function jobsOf(messages: readonly Message[]): string[] {
     .flatMap(({ content }) => content.flatMap((block) => JOB.exec(block.text ?? "")?.[1] ?? []));
 }
 
+/** A request that ends with the assistant's words: legal only where the model paused. */
+export const NOT_USERS = "the last message is not the user's";
+
 /** What a provider would refuse, and what we never sent. */
-function illegalities(messages: readonly Message[], issued: ReadonlyMap<string, string>): string[] {
+export function illegalities(messages: readonly Message[], issued?: ReadonlyMap<string, string>): string[] {
   const wrong: string[] = [];
   const used = new Set<string>();
   if (messages[0]?.role !== "user") wrong.push("the first message is not the user's");
-  if (messages.at(-1)?.role !== "user") wrong.push("the last message is not the user's");
+  if (messages.at(-1)?.role !== "user") wrong.push(NOT_USERS);
   for (const [index, { role, content }] of messages.entries()) {
     const before = messages[index - 1];
     if (before?.role === role) wrong.push(`two messages of the ${role} follow each other`);
@@ -199,8 +202,8 @@ function illegalities(messages: readonly Message[], issued: ReadonlyMap<string, 
       if (role !== "assistant") wrong.push("the user calls a tool");
       if (used.has(block.id ?? "")) wrong.push(`${block.id} is there twice`);
       used.add(block.id ?? "");
-      const sent = issued.get(block.id ?? "");
-      if (sent !== JSON.stringify({ name: block.name, input: block.input }))
+      const sent = issued?.get(block.id ?? "");
+      if (issued !== undefined && sent !== JSON.stringify({ name: block.name, input: block.input }))
         wrong.push(`${block.id} is not as we sent it`);
     }
   }

@@ -30,6 +30,8 @@ create table environments (
   workspace_id text not null references workspaces (id),
   name text not null,
   description text,
+  -- As it was asked for; this server has one scope, the workspace.
+  scope text,
   config text not null,
   metadata text not null,
   created_at timestamptz not null,

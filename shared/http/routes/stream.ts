@@ -43,14 +43,14 @@ export function streamRoutes(product: Product, options: StreamOptions): OpenAPIH
   const access = new AccessCheck(product.database);
   const limits = new StreamLimits();
 
-  const open = (
+  const open = async (
     context: Context<Env>,
     asked: {
       readonly sessionId: string;
       readonly threadId: string | null;
       readonly query: z.infer<typeof StreamQuery>;
     },
-  ): never => {
+  ): Promise<never> => {
     if (context.req.method === "HEAD") {
       // hono runs GET and drops the body without ending it; a stream that nobody reads would stay.
       return new Response(null, { headers: { "content-type": "text/event-stream; charset=utf-8" } }) as never;
@@ -59,7 +59,7 @@ export function streamRoutes(product: Product, options: StreamOptions): OpenAPIH
     const secret = context.get("secret");
     const afterSeq = lastEventId(context.req.header("last-event-id")) ?? asked.query.after ?? null;
     const release = limits.take(principal.kind === "work" ? principal.workId : principal.keyId, asked.sessionId);
-    const stream = openSessionStream(
+    const stream = await openSessionStream(
       { database: product.database, live: product.live, watch, log: product.log },
       {
         sessionId: asked.sessionId,

@@ -14,7 +14,7 @@ import {
   sessionOfWork,
   stopWork,
 } from "../../work/work-items.ts";
-import { answer, ERRORS, json } from "../answers.ts";
+import { answer, ERRORS, error, json } from "../answers.ts";
 import { type Env, requires } from "../auth.ts";
 import { router } from "../router.ts";
 
@@ -100,7 +100,11 @@ export function workRoutes(product: Product): OpenAPIHono<Env> {
           desired_ttl_seconds: z.coerce.number().int().min(10).max(300).default(LEASE_SECONDS),
         }),
       },
-      responses: { 200: json("The lease.", WorkHeartbeat), ...ERRORS },
+      responses: {
+        200: json("The lease.", WorkHeartbeat),
+        ...ERRORS,
+        412: error("Somebody else holds the lease; details.current_state says how it stands."),
+      },
     }),
     async (context) => {
       const principal = context.get("principal");

@@ -10,17 +10,17 @@ export const AGENTS = [
   { id: "agents:create:effort", section: "1.2", says: "effort is taken bare or as {type} and returned as {type}" },
   {
     id: "agents:create:metadata",
-    section: "1.1, issue 3",
+    section: "1.1, scope",
     says: "at most 16 pairs, keys of 64, values of 512, each with its own message",
   },
   {
     id: "agents:create:empty-features",
-    section: "issue 3",
+    section: "scope",
     says: "fields of features not built are accepted when empty or null",
   },
   {
     id: "agents:create:unbuilt-features",
-    section: "issue 3",
+    section: "scope",
     says: "fields of features not built are else a 422 that names the feature",
   },
   {

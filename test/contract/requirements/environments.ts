@@ -2,10 +2,10 @@
 export const ENVIRONMENTS = [
   {
     id: "environments:create",
-    section: "1.4, issue 3",
+    section: "1.4, scope",
     says: "without a config it is self_hosted; every field comes back",
   },
-  { id: "environments:create:cloud", section: "issue 3", says: "cloud is a 422 that says why" },
+  { id: "environments:create:cloud", section: "scope", says: "cloud is a 422 that says why" },
   {
     id: "environments:create:invalid",
     section: "1.4",

@@ -12,7 +12,7 @@ export const EVENTS = [
   },
   { id: "events:send:envelope", section: "2.1", says: "events is a list of 1 or more known client events" },
   { id: "events:send:server-types", section: "2.1", says: "what only the server writes cannot be sent" },
-  { id: "events:send:all-or-nothing", section: "issue 3", says: "one bad event and none of the batch is stored" },
+  { id: "events:send:all-or-nothing", section: "scope", says: "one bad event and none of the batch is stored" },
   { id: "events:send:archived", section: "2.1", says: "an archived session takes none" },
   { id: "events:send:own-fields", section: "2.1", says: "id and processed_at are the server's to set" },
   {
@@ -39,7 +39,7 @@ export const EVENTS = [
   },
   {
     id: "events:content:file",
-    section: "issue 3",
+    section: "scope",
     says: "file sources are a 422 that names files, until files are built",
   },
   { id: "events:interrupt:running", section: "2.1", says: "an interrupt ends a running turn with one idle end_turn" },
@@ -72,11 +72,11 @@ export const EVENTS = [
   },
   { id: "events:confirmation:rules", section: "2.1", says: "a confirmation names a call that asked, allow or deny" },
   { id: "events:thread-id", section: "2.1", says: "session_thread_id of a result is set by the server" },
-  { id: "events:define-outcome", section: "issue 3", says: "user.define_outcome is a 422 that names outcomes" },
+  { id: "events:define-outcome", section: "scope", says: "user.define_outcome is a 422 that names outcomes" },
   {
     id: "events:system-message",
     section: "2.1",
-    says: "system.message is accepted as the last event, directly after a user message",
+    says: "system.message is gated by the model endpoint: without the capability a 400 with model_does_not_support_mid_conversation_system, and nothing of the batch is stored",
   },
   {
     id: "events:system-message:rules",
@@ -122,7 +122,7 @@ export const EVENT_LISTS = [
   },
   { id: "event-list:pages", section: "2.10", says: "pages of any size give every event once, in both orders" },
   { id: "event-list:growing", section: "2.10", says: "events that arrive between pages come once, at the end" },
-  { id: "event-list:limit", section: "0, issue 3", says: "limit is 1 to 1,000" },
+  { id: "event-list:limit", section: "0, scope", says: "limit is 1 to 1,000" },
   { id: "event-list:types", section: "2.10", says: "types[] filters by one or several" },
   { id: "event-list:time", section: "2.10", says: "four time bounds, compared with processed_at" },
   { id: "event-list:cursor", section: "DESIGN 7", says: "a cursor belongs to its session, order and filters" },

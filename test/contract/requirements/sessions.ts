@@ -15,17 +15,17 @@ export const SESSIONS = [
   { id: "sessions:create:metadata", section: "1.1", says: "title and metadata are kept; the limits hold" },
   {
     id: "sessions:create:empty-features",
-    section: "issue 3",
+    section: "scope",
     says: "vault_ids [], resources [], budget null are accepted",
   },
   {
     id: "sessions:create:unbuilt-features",
-    section: "issue 3, 3.10",
+    section: "scope, 3.10",
     says: "vaults, resources and budgets are else a 422 that names them",
   },
   {
     id: "sessions:create:mcp",
-    section: "issue 3",
+    section: "scope",
     says: "a session whose MCP toolset is enabled is a 422 that names MCP, until MCP is built",
   },
   { id: "sessions:overrides:inherit", section: "1.3", says: "what an override leaves out is inherited" },
@@ -42,7 +42,7 @@ export const SESSIONS = [
   { id: "sessions:initial:types", section: "1.3", says: "initial_events are user.message only; outcomes are a 422" },
   { id: "sessions:initial:limit", section: "1.3", says: "at most 50 initial_events; none or null is as without" },
   { id: "sessions:initial:all-or-nothing", section: "1.3", says: "one bad initial event and no session exists" },
-  { id: "sessions:usage", section: "1.3, issue 3", says: "usage and stats are live projections" },
+  { id: "sessions:usage", section: "1.3, scope", says: "usage and stats are live projections" },
   {
     id: "sessions:update:title",
     section: "1.3",
@@ -61,7 +61,7 @@ export const SESSIONS = [
   },
   { id: "sessions:update:agent-running", section: "1.3", says: "the agent is not changed while the session runs" },
   { id: "sessions:update:agent-closed", section: "1.3", says: "only tools and mcp_servers; the cross-checks hold" },
-  { id: "sessions:update:unbuilt", section: "1.3, issue 3", says: "vault_ids and budget: empty or null, else a 422" },
+  { id: "sessions:update:unbuilt", section: "1.3, scope", says: "vault_ids and budget: empty or null, else a 422" },
   {
     id: "sessions:archive",
     section: "1.3",
@@ -100,6 +100,6 @@ export const SESSION_LISTS = [
     section: "1.3",
     says: "created_at[gt|gte|lt|lte]: two exclusive, two inclusive bounds",
   },
-  { id: "session-list:unbuilt", section: "1.3, issue 3", says: "deployment_id and memory_store_id match no session" },
+  { id: "session-list:unbuilt", section: "1.3, scope", says: "deployment_id and memory_store_id match no session" },
   { id: "session-list:bad-query", section: "1.1", says: "a bad limit, order, status or time is a 400 that names it" },
 ] as const;

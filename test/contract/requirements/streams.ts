@@ -14,7 +14,7 @@ export const STREAMS = [
   { id: "streams:position", section: "DESIGN 7", says: "id: is the ledger position, growing by receipt" },
   { id: "streams:from-now", section: "2.8", says: "without a position only what comes after the attach is shown" },
   { id: "streams:replay", section: "DESIGN 7", says: "Last-Event-ID replays what was missed exactly once" },
-  { id: "streams:after", section: "issue 3", says: "?after= does the same" },
+  { id: "streams:after", section: "scope", says: "?after= does the same" },
   { id: "streams:bad-position", section: "DESIGN 7", says: "a position that is none is a 400" },
   {
     id: "streams:stamped-again",
@@ -45,7 +45,7 @@ export const STREAMS = [
   { id: "streams:life", section: "F19, DESIGN 7", says: "at the end of its life a stream closes after a retry: hint" },
   {
     id: "streams:slow-reader",
-    section: "issue 3",
+    section: "scope",
     says: "a reader that takes nothing is cut off, not buffered without bound",
   },
   { id: "streams:lost-wake-up", section: "F47", says: "events are shown even when every wake-up is lost" },

@@ -106,33 +106,33 @@ export const TRANSPORT = [
 export const IDEMPOTENCY = [
   {
     id: "idempotency:same-answer",
-    section: "issue 3, DESIGN 4",
+    section: "scope, DESIGN 4",
     says: "same key and body: the first answer again, nothing created twice",
   },
   {
     id: "idempotency:other-body",
-    section: "issue 3",
+    section: "scope",
     says: "same key and another body is a 409 that does not ask to be repeated",
   },
   {
     id: "idempotency:concurrent",
-    section: "issue 3",
+    section: "scope",
     says: "concurrent doubles create one; all that succeed tell the same",
   },
   {
     id: "idempotency:failure-forgotten",
-    section: "issue 3",
+    section: "scope",
     says: "a refused first request leaves nothing: the key is free",
   },
   {
     id: "idempotency:frozen",
-    section: "issue 3",
+    section: "scope",
     says: "the repeat is the first answer, even when the resource has changed since",
   },
   { id: "idempotency:workspaces", section: "DESIGN 3", says: "keys of one workspace mean nothing in another" },
-  { id: "idempotency:restart", section: "issue 3", says: "a repeat after a restart still gets the first answer" },
-  { id: "idempotency:length", section: "issue 3", says: "a key over 255 characters, or an empty one, is a 400" },
-  { id: "idempotency:sdk", section: "issue 3", says: "both SDKs pass a key through per-request headers" },
+  { id: "idempotency:restart", section: "scope", says: "a repeat after a restart still gets the first answer" },
+  { id: "idempotency:length", section: "scope", says: "a key over 255 characters, or an empty one, is a 400" },
+  { id: "idempotency:sdk", section: "scope", says: "both SDKs pass a key through per-request headers" },
 ] as const;
 
 export const TENANCY = [
@@ -148,22 +148,22 @@ export const TENANCY = [
     section: "3.3, DESIGN 6",
     says: "each kind of key may do what the table says, on every route",
   },
-  { id: "tenancy:complete", section: "issue 3", says: "the table names every route of the OpenAPI document" },
+  { id: "tenancy:complete", section: "scope", says: "the table names every route of the OpenAPI document" },
 ] as const;
 
 export const ROBUSTNESS = [
   {
     id: "robustness:any-json",
-    section: "issue 3",
+    section: "scope",
     says: "any JSON to any POST: never a 5xx, an envelope from 400 on, no partial write",
   },
-  { id: "robustness:mutated", section: "issue 3", says: "valid bodies with one thing changed: the same" },
+  { id: "robustness:mutated", section: "scope", says: "valid bodies with one thing changed: the same" },
   {
     id: "robustness:document",
-    section: "issue 3",
+    section: "scope",
     says: "a body that the server accepts is one that its document allows",
   },
-  { id: "robustness:query", section: "issue 3", says: "any query on any GET: never a 5xx, an envelope from 400 on" },
+  { id: "robustness:query", section: "scope", says: "any query on any GET: never a 5xx, an envelope from 400 on" },
 ] as const;
 
 export const CLIENTS = [
