@@ -25,9 +25,9 @@ export async function migrate(options: MigrateOptions): Promise<string[]> {
   const guard = new pg.Client({ connectionString: options.connectionString });
   const worker = new pg.Client({ connectionString: options.connectionString });
   // A connection that is lost says so here as well as in its query; unheard it would end the process.
-  for (const client of [guard, worker]) {
-    client.on("error", () => {});
-  }
+  worker.on("error", () => {});
+  // Without the lock nothing more may be migrated.
+  guard.on("error", () => void worker.end().catch(() => {}));
   await guard.connect();
   try {
     await guard.query("begin");

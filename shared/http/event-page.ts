@@ -1,8 +1,12 @@
 import type { Transaction } from "../db/transaction.ts";
-import { type LedgerEvent, publicEvent } from "../ledger/event.ts";
-import { type EventFilters, type EventPosition, eventPage } from "../ledger/event-page.ts";
+import { publicEvent } from "../ledger/event.ts";
+import { type EventFilters, type EventPosition, eventPage, positionOf } from "../ledger/event-page.ts";
+import { lastStamp } from "../ledger/read.ts";
 import { rawJson } from "./answers.ts";
 import { decodeCursor, encodeCursor } from "./cursor.ts";
+
+/** What a cursor of this list holds, in JSON: the instant of the first page, and the last event's place. */
+type Cursor = readonly [asOf: string, processedAt: string | null, seq: number];
 
 /** Reads and answers a page of events. The cursor is bound to the session and to every filter. */
 export async function answerEventPage(
@@ -10,20 +14,25 @@ export async function answerEventPage(
   filters: EventFilters,
   asked: { readonly limit: number; readonly page: string | undefined },
 ): Promise<never> {
-  const after = asked.page === undefined ? null : readPosition(decodeCursor("events", filters, asked.page));
-  const found = await eventPage(database, { ...filters, after, limit: asked.limit + 1 });
+  const cursor = asked.page === undefined ? null : (decodeCursor("events", filters, asked.page) as Cursor);
+  const asOf = cursor === null ? await lastStamp(database, filters) : new Date(cursor[0]);
+  const after = cursor === null ? null : readPosition(cursor);
+  const found = await eventPage(database, { ...filters, asOf, after, limit: asked.limit + 1 });
   const page = found.slice(0, asked.limit);
   const last = page.at(-1);
   const next =
-    found.length > page.length && last !== undefined ? encodeCursor("events", filters, positionOf(last)) : null;
+    found.length > page.length && last !== undefined
+      ? encodeCursor("events", filters, writeCursor(asOf, positionOf(last, asOf)))
+      : null;
   return rawJson(`{"data":[${page.map(publicEvent).join(",")}],"next_page":${JSON.stringify(next)}}`);
 }
 
-function positionOf(event: LedgerEvent): [string | null, number] {
-  return [event.processedAt?.toISOString() ?? null, event.seq];
+function writeCursor(asOf: Date, position: EventPosition): Cursor {
+  return [asOf.toISOString(), position.phase === "processed" ? position.processedAt.toISOString() : null, position.seq];
 }
 
-function readPosition(value: unknown): EventPosition {
-  const [processedAt, seq] = value as [string | null, number];
-  return { processedAt: processedAt === null ? null : new Date(processedAt), seq };
+function readPosition([, processedAt, seq]: Cursor): EventPosition {
+  return processedAt === null
+    ? { phase: "rest", seq }
+    : { phase: "processed", processedAt: new Date(processedAt), seq };
 }

@@ -2,11 +2,10 @@ import type { Transaction } from "../db/transaction.ts";
 import type { LedgerEvent } from "./event.ts";
 import { COLUMNS, type EventRow, toEvent } from "./read.ts";
 
-/** A place in a list of events. Queued events come last and have no instant. */
-export interface EventPosition {
-  readonly processedAt: Date | null;
-  readonly seq: number;
-}
+/** A place in a list of events: among those that were processed when the list was begun, or among the rest. */
+export type EventPosition =
+  | { readonly phase: "processed"; readonly processedAt: Date; readonly seq: number }
+  | { readonly phase: "rest"; readonly seq: number };
 
 export interface EventFilters {
   readonly sessionId: string;
@@ -24,45 +23,53 @@ export interface EventFilters {
 }
 
 export interface EventPageParams extends EventFilters {
+  /** The session's last stamp when the first page was read; every further page goes by it. */
+  readonly asOf: Date;
   readonly after: EventPosition | null;
   readonly limit: number;
 }
 
-type Phase = "processed" | "queued";
+type Phase = EventPosition["phase"];
 
 /**
- * A page of events by `processed_at` (queued ones last, or first when descending), then receipt.
+ * A page of events by `processed_at`, then receipt; what was queued when the list was begun comes last, or first when
+ * descending, by receipt.
  *
- * Each direction is two index ranges glued together, because a row comparison with nulls has no index: first what is
- * processed, then what is queued, or the other way round. So a page costs the same at any length of the session. They
- * are read by one statement: an event that is stamped meanwhile is in exactly one of them.
+ * Each direction is two index ranges glued together, because a row comparison with nulls has no index: what was
+ * processed by the first page's instant, and the rest. So a page costs the same at any length of the session, and an
+ * event that is stamped between two pages keeps its place: it is in exactly one of them. New events join the rest.
  */
 export async function eventPage(database: Transaction, params: EventPageParams): Promise<LedgerEvent[]> {
-  const order: Phase[] = params.order === "asc" ? ["processed", "queued"] : ["queued", "processed"];
-  const start = params.after === null ? 0 : order.indexOf(params.after.processedAt === null ? "queued" : "processed");
-  const bounded = Object.values(params.createdAt).some((bound) => bound !== undefined);
-  const phases = order.slice(start).filter((phase) => !(bounded && phase === "queued"));
-  if (phases.length === 0) {
-    return [];
-  }
-  const values: unknown[] = [params.sessionId, params.limit];
-  const ranges = phases.map((phase) => range(params, phase, phase === order[start] ? params.after : null, values));
+  const order: Phase[] = params.order === "asc" ? ["processed", "rest"] : ["rest", "processed"];
+  const phases = order.slice(params.after === null ? 0 : order.indexOf(params.after.phase));
+  const values: unknown[] = [params.sessionId, params.limit, params.asOf];
+  const ranges = phases.map((phase) => range(params, phase, values));
   const direction = params.order;
   const { rows } = await database.query<EventRow>(
     `select * from (${ranges.map((sql, place) => `(select ${place} as place, range.* from (${sql}) range)`).join(" union all ")}) page
-      order by place, processed_at ${direction}, seq ${direction} limit $2`,
+      order by place, case when processed_at <= $3 then processed_at end ${direction}, seq ${direction} limit $2`,
     values,
   );
   return rows.map(toEvent);
 }
 
-/** One index range of a page; adds its parameters to `values`, which hold the session and the limit first. */
-function range(params: EventPageParams, phase: Phase, after: EventPosition | null, values: unknown[]): string {
+/** The place of an event in the list that was begun at that instant. */
+export function positionOf(event: LedgerEvent, asOf: Date): EventPosition {
+  return event.processedAt !== null && event.processedAt <= asOf
+    ? { phase: "processed", processedAt: event.processedAt, seq: event.seq }
+    : { phase: "rest", seq: event.seq };
+}
+
+/** One index range of a page; adds its parameters to `values`, which hold session, limit and instant first. */
+function range(params: EventPageParams, phase: Phase, values: unknown[]): string {
   const parameter = (value: unknown) => {
     values.push(value);
     return `$${values.length}`;
   };
-  const where = ["session_id = $1", `processed_at is ${phase === "queued" ? "" : "not "}null`];
+  const where = [
+    "session_id = $1",
+    phase === "rest" ? "(processed_at is null or processed_at > $3)" : "processed_at <= $3",
+  ];
   const [comparison, direction] = params.order === "asc" ? [">", "asc"] : ["<", "desc"];
   const bounds = { gt: ">", gte: ">=", lt: "<", lte: "<=" } as const;
   for (const [name, operator] of Object.entries(bounds)) {
@@ -77,13 +84,14 @@ function range(params: EventPageParams, phase: Phase, after: EventPosition | nul
   if (params.types !== null) {
     where.push(`type = any(${parameter(params.types)}::text[])`);
   }
-  if (after !== null) {
+  const { after } = params;
+  if (after?.phase === "rest" && phase === "rest") {
+    where.push(`seq ${comparison} ${parameter(after.seq)}`);
+  } else if (after?.phase === "processed" && phase === "processed") {
     where.push(
-      phase === "queued"
-        ? `seq ${comparison} ${parameter(after.seq)}`
-        : `(processed_at, seq) ${comparison} (${parameter(after.processedAt)}::timestamptz, ${parameter(after.seq)}::bigint)`,
+      `(processed_at, seq) ${comparison} (${parameter(after.processedAt)}::timestamptz, ${parameter(after.seq)}::bigint)`,
     );
   }
-  const order = phase === "queued" ? `seq ${direction}` : `processed_at ${direction}, seq ${direction}`;
+  const order = phase === "rest" ? `seq ${direction}` : `processed_at ${direction}, seq ${direction}`;
   return `select ${COLUMNS} from events where ${where.join(" and ")} order by ${order} limit $2`;
 }

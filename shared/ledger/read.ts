@@ -86,3 +86,12 @@ export async function ledgerHead(
     running: rows[0]?.running ?? false,
   };
 }
+
+/** The last instant that the session's ledger has stamped. */
+export async function lastStamp(database: Transaction, params: { readonly sessionId: string }): Promise<Date> {
+  const { rows } = await database.query<{ last_processed_at: Date }>(
+    "select last_processed_at from sessions where id = $1",
+    [params.sessionId],
+  );
+  return rows[0]?.last_processed_at ?? new Date(0);
+}

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { customTool, toolset } from "../../test/e2e/session-driver.ts";
 import {
   answers,
@@ -33,6 +33,10 @@ beforeEach(async () => {
   session = await hand.open([customTool("lookup"), toolset()], [{ ...SERVER_TOOL, policy: "always_allow" }]);
   await session.send(go);
   ref = await session.ref();
+});
+afterEach(async () => {
+  straggler?.release();
+  await straggler?.done.catch(() => {});
 });
 
 const go = { type: "user.message", content: [{ type: "text", text: "go" }] };

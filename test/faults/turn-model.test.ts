@@ -125,9 +125,7 @@ const run = fc.tuple(some, likelyReply, fc.constantFrom("at once", "at once", "s
   ([n, reply, pace, breaks]) =>
     new Do(`go on ${n} (${reply}, ${pace}${breaks ? ", tools break" : ""})`, async (world) => {
       const { runnable, said, waiting } = world.executions;
-      const action =
-        runnable.length + said.length + world.flights.length === 0 ? of(await world.openActions(), n) : null;
-      if (runnable.length > 0) {
+      if (runnable.length > 0 && (world.flights.length === 0 || n % 2 === 0)) {
         const execution = of(runnable, n);
         const { state, name } = execution;
         Object.assign(world, { reply, hold: pace === "slowly" && state === "CallModel", toolBreaks: breaks });
@@ -143,8 +141,9 @@ const run = fc.tuple(some, likelyReply, fc.constantFrom("at once", "at once", "s
         await world.land(of(world.flights, n));
         return "the model answers";
       }
-      if (action !== null && action !== undefined) {
-        const { eventId, need, owner } = action;
+      const open = await world.openActions();
+      if (open.length > 0) {
+        const { eventId, need, owner } = of(open, n);
         return `${need} ${await world.post([need === "result" ? result(eventId, owner) : allow(eventId)], true)}`;
       }
       const backingOff = waiting.find(({ state }) => state === "Backoff");
@@ -261,6 +260,50 @@ const plans = fc.array(
   ),
   { minLength: COMMANDS / 2, maxLength: COMMANDS, size: "max" },
 );
+
+/** Interleavings that this test has found, each in its shortest form. */
+async function inWorld(act: (world: TurnWorld) => Promise<void>): Promise<void> {
+  const world = await TurnWorld.open(hand);
+  try {
+    await act(world);
+    await world.comeToRest();
+  } finally {
+    await world.close();
+  }
+}
+
+/** A message was sent and its execution started. */
+async function started(world: TurnWorld) {
+  await world.post([world.message()], true);
+  for (const { arrive } of world.executions.said.splice(0)) arrive();
+  const [execution] = world.executions.runnable;
+  if (execution === undefined) throw new Error("No execution was started.");
+  return execution;
+}
+
+test("found: the answer to a request of a segment that was lost comes after the next segment began", () =>
+  inWorld(async (world) => {
+    const execution = await started(world);
+    world.hold = true;
+    await world.during(execution.name, () => world.executions.run(world.product, execution));
+    Object.assign(execution, { state: "failed" });
+    await executionLost(world.product, execution.ref);
+    for (const flight of [...world.flights]) await world.land(flight);
+  }));
+
+test("found: a doubled CallModel comes late, when its execution is about to wait for a result that has just been given", () =>
+  inWorld(async (world) => {
+    const execution = await started(world);
+    world.reply = "custom";
+    await world.executions.run(world.product, execution);
+    await world.executions.run(world.product, execution);
+    expect(execution.state).toBe("AwaitActions");
+    const [{ eventId, owner } = { eventId: "", owner: "" }] = await world.openActions();
+    await world.post([result(eventId, owner)], true);
+    world.reply = "ask";
+    await world.executions.late(world.product, 0);
+    await world.executions.run(world.product, execution);
+  }));
 
 test(`any interleaving of ${COMMANDS} commands keeps the turn rules, seed ${SEED}`, { timeout: 900_000 }, async () => {
   const since = performance.now();
