@@ -261,6 +261,10 @@ class SessionStream {
       }
       this.#followSpan(event);
       this.#sendEvent(event, event.seq);
+      // A quick answer is in the ledger by now; what was previewed of it before comes before it.
+      while (this.#span === event.seq && this.#previews[0]?.afterSeq === event.seq) {
+        this.#showPreview(this.#previews.shift() as Preview);
+      }
       if (event.type === "session.status_running" || event.type === "session.status_idle") {
         this.#subscription.pollEvery(event.type === "session.status_idle" ? POLL_IDLE_MS : POLL_RUNNING_MS);
       }

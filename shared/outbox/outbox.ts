@@ -18,6 +18,8 @@ export interface OutboxRow {
   readonly segment: number;
   readonly kind: "start" | "release";
   readonly taskToken: string | null;
+  /** Whether an unheard release means that the execution is lost. */
+  readonly lostIfStale: boolean;
   /** JSON text: the execution's input, or the released state's output. */
   readonly payload: string;
 }
@@ -36,8 +38,8 @@ async function insert(
 ): Promise<OutboxRow> {
   const id = newId("outb");
   await transaction.query(
-    `insert into outbox (id, workspace_id, session_id, turn_id, segment, kind, task_token, payload, created_at, claimed_until)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, now(), now() + make_interval(secs => $9))`,
+    `insert into outbox (id, workspace_id, session_id, turn_id, segment, kind, task_token, payload, created_at, claimed_until, lost_if_stale)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, now(), now() + make_interval(secs => $9), $10)`,
     [
       id,
       draft.workspaceId,
@@ -48,6 +50,7 @@ async function insert(
       row.taskToken,
       row.payload,
       CLAIM_SECONDS,
+      row.lostIfStale,
     ],
   );
   return { id, turnId: draft.turnId, segment: draft.segment, ...row };
@@ -56,17 +59,18 @@ async function insert(
 /** Promises to start the segment's execution. */
 export function queueStart(transaction: Transaction, draft: OutboxDraft): Promise<OutboxRow> {
   const payload = JSON.stringify({ turnId: draft.turnId, segment: draft.segment });
-  return insert(transaction, draft, { kind: "start", taskToken: null, payload });
+  return insert(transaction, draft, { kind: "start", taskToken: null, lostIfStale: true, payload });
 }
 
 /** Promises to answer the parked state that holds the token. */
 export function queueRelease(
   transaction: Transaction,
-  draft: OutboxDraft & { readonly taskToken: string; readonly output: object },
+  draft: OutboxDraft & { readonly taskToken: string; readonly output: object; readonly lostIfStale?: boolean },
 ): Promise<OutboxRow> {
   return insert(transaction, draft, {
     kind: "release",
     taskToken: draft.taskToken,
+    lostIfStale: draft.lostIfStale ?? true,
     payload: JSON.stringify(draft.output),
   });
 }
@@ -87,11 +91,12 @@ export async function claimDue(database: Transaction, limit: number): Promise<Ou
     segment: number;
     kind: "start" | "release";
     task_token: string | null;
+    lost_if_stale: boolean;
     payload: string;
   }>(
     `update outbox set claimed_until = now() + make_interval(secs => $2 * least(power(2, attempts), 30)), attempts = attempts + 1
       where id in (select id from outbox where claimed_until < now() order by claimed_until limit $1 for update skip locked)
-      returning id, turn_id, segment, kind, task_token, payload`,
+      returning id, turn_id, segment, kind, task_token, lost_if_stale, payload`,
     [limit, CLAIM_SECONDS],
   );
   return rows.map((row) => ({
@@ -100,6 +105,7 @@ export async function claimDue(database: Transaction, limit: number): Promise<Ou
     segment: row.segment,
     kind: row.kind,
     taskToken: row.task_token,
+    lostIfStale: row.lost_if_stale,
     payload: row.payload,
   }));
 }

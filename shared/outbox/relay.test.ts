@@ -168,6 +168,28 @@ test("a stale release of a turn that waits again does not start a second executi
   expect(await session.outbox()).toEqual([]);
 });
 
+test("a release that nobody needs to hear is dropped when it is stale, and nobody takes over", async () => {
+  const { ref, answer } = await parked();
+  await answer();
+  const row = await inTransaction(hand.database.pool, (transaction) =>
+    queueRelease(transaction, {
+      workspaceId: "wrkspc_hand",
+      sessionId: session.id,
+      ...ref,
+      taskToken: "dead",
+      output: { next: "continue" },
+      lostIfStale: false,
+    }),
+  );
+  hand.orchestrator.release = async () => "stale";
+
+  await relayAfterCommit(hand.product, [row]);
+
+  expect(names(ref.turnId)).toEqual([]);
+  expect(await session.turn()).toMatchObject({ segment: 1, state: "running" });
+  expect(await session.outbox()).toEqual([{ kind: "release", segment: 1, task_token: "living" }]);
+});
+
 test.each(["released", "stale"] as const)(
   "an execution that is told to stop is told once, and %s is as good",
   async (outcome) => {

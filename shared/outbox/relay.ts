@@ -54,7 +54,7 @@ async function deliver(product: Relay, row: OutboxRow): Promise<void> {
   }
   const outcome = await product.orchestrator.release({ taskToken: row.taskToken ?? "", output: row.payload });
   // An execution that is told to stop writes nothing more, so its row has no other end than this one.
-  if ((JSON.parse(row.payload) as { next?: string }).next === "stop") {
+  if ((JSON.parse(row.payload) as { next?: string }).next === "stop" || (outcome === "stale" && !row.lostIfStale)) {
     await drop(product.database, row.id);
   } else if (outcome === "stale") {
     await judgeLost(product, row);

@@ -81,7 +81,7 @@ test("an interrupt that comes before the token ends its execution", async () => 
   expect(await session.outbox()).toEqual([]);
 });
 
-test("a late handler of an earlier round leaves no trace on the turn that waits again", async () => {
+test("a late handler of an earlier round changes nothing on the turn that waits again; its own token is let go", async () => {
   const ref = await gated();
   await awaitActions(hand.product, { ...ref, round: 1, taskToken: "first" });
   await session.send(result((await session.waiting())[0]));
@@ -92,12 +92,14 @@ test("a late handler of an earlier round leaves no trace on the turn that waits 
 
   await awaitActions(hand.product, { ...ref, round: 1, taskToken: "dead" });
 
-  expect(await traces()).toEqual(before);
-  expect(hand.releases).toHaveLength(released);
+  expect(await traces()).toEqual({ ...before, outbox: [{ kind: "release", segment: 1, task_token: "dead" }] });
+  expect(hand.releases.slice(released).map(({ taskToken, output }) => [taskToken, JSON.parse(output).next])).toEqual([
+    ["dead", "continue"],
+  ]);
   expect(await session.turn()).toMatchObject({ state: "parked", task_token: "second" });
 });
 
-test("a late handler of an earlier round leaves no trace while the model is asked", async () => {
+test("a late handler of an earlier round changes nothing while the model is asked; its own token is let go", async () => {
   const ref = await gated();
   await session.send(result((await session.waiting())[0]));
   const answer = later(answers("end_turn", text("Found.")));
@@ -108,7 +110,7 @@ test("a late handler of an earlier round leaves no trace while the model is aske
 
   await awaitActions(hand.product, { ...ref, round: 1, taskToken: "dead" });
 
-  expect(await traces()).toEqual(before);
+  expect(await traces()).toEqual({ ...before, outbox: [{ kind: "release", segment: 1, task_token: "dead" }] });
   answer.release();
   expect(await asking).toEqual({ ...ref, next: "end" });
   await completeTurn(hand.product, ref);

@@ -16,8 +16,8 @@ import { lockTurn, nextSegment, setTurnState, type TurnRow } from "./turn-row.ts
 /**
  * The handler of state AwaitActions: stores the token, unless there is nothing left to wait for.
  *
- * A handler may come late, when its state has timed out and the turn is elsewhere: then it leaves no trace, because
- * its token is dead and would overwrite a living one.
+ * A handler may come late, when its state has timed out and the turn is elsewhere: then it stores nothing, because its
+ * token is dead and would overwrite a living one.
  */
 export async function awaitActions(product: Product, input: AwaitInput): Promise<void> {
   const rows = await inTransaction(product.database, async (transaction) => {
@@ -33,7 +33,10 @@ export async function awaitActions(product: Product, input: AwaitInput): Promise
       return [await queueRelease(transaction, { ...draft, output: stopped(ref) })];
     }
     if (round.number !== input.round || round.state !== "gated") {
-      return [];
+      // The turn is further than this wait. Either this handler is late and its token dead, or a doubled CallModel went
+      // ahead and this execution waits for nothing: it is told to look again, and if nobody hears, that is all.
+      const output: GateOutput = { ...ref, run: [], round: round.number, next: "continue" };
+      return [await queueRelease(transaction, { ...draft, output, lostIfStale: false })];
     }
     const stand = await standingOf(transaction, turn);
     if (stand.next === "continue") {

@@ -14,7 +14,7 @@ import { type BegunRound, spanEnd } from "./begin-round.ts";
 import { endTurn } from "./end-turn.ts";
 import { setRoundState } from "./rounds.ts";
 import { routeStop } from "./stop-reason.ts";
-import { lockTurn, setTurnState } from "./turn-row.ts";
+import { isActive, lockTurn, setTurnState } from "./turn-row.ts";
 
 export interface Finished {
   /** `busy`: the segment still owns the turn, but this call was judged by somebody else; the journal decides what is next. */
@@ -53,7 +53,8 @@ export async function abandonRound(
   const recorded = await recordLateUsage(transaction, { callId: begun.callId, ...late });
   if (recorded !== null) {
     unit.addUsage(late.usage);
-    if (recorded.was === "started" && locked.owned) {
+    // Whoever takes over, in this segment or a later one, finds the call judged: its span is closed with the judgment.
+    if (recorded.was === "started" && isActive(locked.turn.state)) {
       unit.append(
         spanEnd({
           callId: begun.callId,

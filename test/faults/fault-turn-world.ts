@@ -72,11 +72,12 @@ export class TurnWorld {
   readonly trace: string[] = [];
   readonly product: Product;
   reply: ReplyKind = "end";
-  hold = false;
   toolBreaks = false;
   /** What a delivery does: arrives and is answered, never gets there, or arrives and the answer is lost. */
   line: "good" | "dead" | "deaf" = "good";
   readonly #hand: ByHand;
+  /** Handlers whose process is dead; they end only with the world. */
+  readonly #dead: Flight[] = [];
   readonly #wrong: string[] = [];
   readonly #toolRuns = new Map<string, number>();
   #held: { readonly asked: PromiseWithResolvers<void>; readonly gate: PromiseWithResolvers<void> } | null = null;
@@ -99,6 +100,7 @@ export class TurnWorld {
       tools: {
         run: async ({ idempotencyKey }) => {
           this.#toolRuns.set(idempotencyKey, (this.#toolRuns.get(idempotencyKey) ?? 0) + 1);
+          await this.#pause();
           if (this.toolBreaks) throw new Error("The tool broke off.");
           return { content: '[{"type":"text","text":"fetched"}]', isError: false };
         },
@@ -131,13 +133,8 @@ export class TurnWorld {
     for (const complaint of illegalities(messages)) {
       if (!paused || complaint !== NOT_USERS) this.#wrong.push(`provider request: ${complaint}`);
     }
-    if (this.#held !== null) {
-      const { asked, gate } = this.#held;
-      this.#held = null;
-      asked.resolve();
-      await gate.promise;
-      if (request.signal.aborted) throw new ModelAborted(null);
-    }
+    await this.#pause();
+    if (request.signal.aborted) throw new ModelAborted(null);
     if (kind === "overloaded")
       throw new ModelError("Busy.", { type: "model_overloaded_error", retryable: true, status: 529 });
     if (kind === "broken") {
@@ -159,9 +156,20 @@ export class TurnWorld {
     };
   }
 
-  /** Does something that may meet a model that thinks for long; then it goes on later, by `flights`. */
-  async during(what: string, action: () => Promise<unknown>): Promise<void> {
-    if (!this.hold) {
+  /** An external call that takes long, when the test wants it to. */
+  async #pause(): Promise<void> {
+    const held = this.#held;
+    this.#held = null;
+    held?.asked.resolve();
+    await held?.gate.promise;
+  }
+
+  /**
+   * Does something that may make an external call. `slowly`: the call takes long, and goes on later, by `flights`. `and
+   * dies`: the process dies meanwhile, and nobody goes on.
+   */
+  async during(what: string, pace: "at once" | "slowly" | "and dies", action: () => Promise<unknown>): Promise<void> {
+    if (pace === "at once") {
       await action();
       return;
     }
@@ -170,12 +178,13 @@ export class TurnWorld {
     const done = action();
     const asked = await Promise.race([held.asked.promise.then(() => true), done.then(() => false)]);
     this.#held = null;
-    this.hold = false;
-    if (asked) this.flights.push({ what, release: () => held.gate.resolve(), done });
+    const flight = { what, release: () => held.gate.resolve(), done };
+    if (asked) (pace === "slowly" ? this.flights : this.#dead).push(flight);
   }
 
   async land(flight: Flight): Promise<void> {
-    this.flights.splice(this.flights.indexOf(flight), 1);
+    const at = this.flights.indexOf(flight);
+    if (at >= 0) this.flights.splice(at, 1);
     flight.release();
     await flight.done;
   }
@@ -296,7 +305,7 @@ export class TurnWorld {
 
   /** Everything that is under way arrives, everyone who is asked answers, the model ends; then the session must rest. */
   async comeToRest(): Promise<void> {
-    Object.assign(this, { reply: "end", hold: false, toolBreaks: false, line: "good" });
+    Object.assign(this, { reply: "end", toolBreaks: false, line: "good" });
     const { pool } = this.#hand.database;
     const rests = async () => {
       const { rows } = await pool.query<{ n: number }>(
@@ -343,7 +352,7 @@ export class TurnWorld {
   /** Leaves nothing behind that another session's relay or reconciler would find. */
   async close(): Promise<void> {
     const { pool } = this.#hand.database;
-    for (const flight of [...this.flights]) await this.land(flight).catch(() => {});
+    for (const flight of [...this.flights, ...this.#dead]) await this.land(flight).catch(() => {});
     await pool.query("delete from outbox where session_id = $1", [this.session.id]);
     await pool.query("update turns set state = 'interrupted' where session_id = $1 and ended_at is null", [
       this.session.id,

@@ -36,6 +36,8 @@ create table outbox (
   segment integer not null,
   kind text not null check (kind in ('start', 'release')),
   task_token text,
+  -- What it means when nothing waits on the token any more: that the execution is lost, or nothing.
+  lost_if_stale boolean not null default true,
   payload text not null,
   created_at timestamptz not null,
   -- Until when somebody is delivering it.
