@@ -38,6 +38,8 @@ export class Executions {
   readonly invocations: { readonly state: StateName; readonly input: Readonly<Record<string, unknown>> }[] = [];
   /** What a handler threw that is not the ordinary word for "come back". */
   readonly errors: string[] = [];
+  /** Around every invocation. */
+  watch: <T>(ref: TurnRef, action: () => Promise<T>) => Promise<T> = (_ref, action) => action();
   #tokens = 0;
 
   get open(): Execution[] {
@@ -112,7 +114,8 @@ export class Executions {
   /** An invocation that nobody waits for any more. Where the database refuses what it writes, nobody hears of it. */
   async late(product: Product, n: number): Promise<string> {
     const { state, input } = this.invocations[n % this.invocations.length] ?? { state: "CallModel", input: {} };
-    await STATE_HANDLERS[state](product, input).catch((error: Error) => {
+    const action = () => STATE_HANDLERS[state](product, input);
+    await this.watch<unknown>(input as unknown as TurnRef, action).catch((error: Error) => {
       if (!(error instanceof TurnBusyError || isDatabaseError(error))) throw error;
     });
     return `${state} ${JSON.stringify(input)}`;
@@ -121,7 +124,7 @@ export class Executions {
   async invoke(product: Product, state: StateName, input: Readonly<Record<string, unknown>>): Promise<unknown> {
     this.invocations.push({ state, input });
     try {
-      return await STATE_HANDLERS[state](product, input);
+      return await this.watch<unknown>(input as unknown as TurnRef, () => STATE_HANDLERS[state](product, input));
     } catch (error) {
       if (!(error instanceof TurnBusyError))
         this.errors.push(`${state} threw ${String((error as Error).stack ?? error)}`);

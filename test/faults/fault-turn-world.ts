@@ -3,6 +3,7 @@ import { ModelAborted, ModelError, type ModelRequest, type ModelResponse } from 
 import { relayAfterCommit, relayDue } from "../../shared/outbox/relay.ts";
 import type { Product } from "../../shared/product.ts";
 import { reconcile } from "../../shared/turns/reconcile.ts";
+import type { TurnRef } from "../../statemachines/turn-payload.ts";
 import { ask, customTool, toolset } from "../e2e/session-driver.ts";
 import { type ByHand, type HandSession, SERVER_TOOL } from "./by-hand.ts";
 import { Executions } from "./fault-executions.ts";
@@ -79,6 +80,8 @@ export class TurnWorld {
   /** Handlers whose process is dead; they end only with the world. */
   readonly #dead: Flight[] = [];
   readonly #wrong: string[] = [];
+  /** Requests to the model that have no answer yet, and whether their leases live. */
+  readonly #requests: { readonly job: string | undefined; leased: boolean }[] = [];
   readonly #toolRuns = new Map<string, number>();
   #held: { readonly asked: PromiseWithResolvers<void>; readonly gate: PromiseWithResolvers<void> } | null = null;
   #responses = 0;
@@ -87,6 +90,7 @@ export class TurnWorld {
   private constructor(hand: ByHand, session: HandSession) {
     this.#hand = hand;
     this.session = session;
+    this.executions.watch = (ref, action) => this.#fenced(ref, action);
     const { start, find, release } = this.executions.orchestrator;
     this.product = {
       ...hand.product,
@@ -133,14 +137,20 @@ export class TurnWorld {
     for (const complaint of illegalities(messages)) {
       if (!paused || complaint !== NOT_USERS) this.#wrong.push(`provider request: ${complaint}`);
     }
+    const asked = currentJob(messages);
+    const open = { job: asked?.name, leased: true };
+    if (this.#requests.some(({ job, leased }) => leased && job === open.job)) {
+      this.#wrong.push("the model is asked while a request of the same turn has a live lease");
+    }
+    this.#requests.push(open);
     await this.#pause();
+    this.#requests.splice(this.#requests.indexOf(open), 1);
     if (request.signal.aborted) throw new ModelAborted(null);
     if (kind === "overloaded")
       throw new ModelError("Busy.", { type: "model_overloaded_error", retryable: true, status: 529 });
     if (kind === "broken") {
       throw new ModelError("No.", { type: "model_request_failed_error", retryable: false, status: 400 });
     }
-    const asked = currentJob(messages);
     const n = ++this.#responses;
     const text = FINAL.includes(kind)
       ? answerTo(asked?.name ?? "nobody")
@@ -189,6 +199,21 @@ export class TurnWorld {
     await flight.done;
   }
 
+  /** A handler of a segment that is not the turn's any more publishes nothing but the end of its own span. */
+  async #fenced<T>(ref: TurnRef, action: () => Promise<T>): Promise<T> {
+    const { pool } = this.#hand.database;
+    const { rows } = await pool.query("select 1 from turns where id = $1 and segment > $2", [ref.turnId, ref.segment]);
+    if (rows.length === 0) return action();
+    const before = (await readLedger(pool, this.session.id)).length;
+    const quiet = this.flights.length === 0;
+    const answer = await action();
+    const published = (await readLedger(pool, this.session.id)).slice(before).map(({ type }) => type);
+    const bad = published.filter((type) => type !== "span.model_request_end");
+    if (quiet && bad.length > 0)
+      this.#wrong.push(`segment ${ref.segment} has lost its turn and publishes ${bad.join()}`);
+    return answer;
+  }
+
   message() {
     this.#messages += 1;
     return job(`m${this.#messages}`, "say");
@@ -229,6 +254,7 @@ export class TurnWorld {
   /** The leases of calls run out, whether or not somebody is still at it. */
   async expireLeases(): Promise<void> {
     const { pool } = this.#hand.database;
+    for (const open of this.#requests) open.leased = false;
     const past = "clock_timestamp() - interval '1 second'";
     await pool.query(
       `update provider_calls set lease_expires_at = ${past} where session_id = $1 and state = 'started'`,
@@ -315,7 +341,7 @@ export class TurnWorld {
       );
       return Number(rows[0]?.n) === 0 && this.flights.length === 0;
     };
-    for (let pass = 0; pass < 60 && !(await rests()); pass++) {
+    for (let pass = 0; pass < 60 + 8 * this.accepted.length && !(await rests()); pass++) {
       for (const flight of [...this.flights]) await this.land(flight);
       await this.expireLeases();
       await this.relay();
