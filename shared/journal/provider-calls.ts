@@ -100,3 +100,12 @@ export async function stillOwned(database: Transaction, callId: string): Promise
 export async function expireLeases(database: Transaction): Promise<void> {
   await database.query("update provider_calls set lease_expires_at = clock_timestamp() where state = 'started'");
 }
+
+/** Whether a provider call of the turn is under way. */
+export async function hasLiveCall(transaction: Transaction, turnId: string): Promise<boolean> {
+  const { rowCount } = await transaction.query(
+    "select 1 from provider_calls where turn_id = $1 and state = 'started' and lease_expires_at > clock_timestamp() limit 1",
+    [turnId],
+  );
+  return rowCount === 1;
+}

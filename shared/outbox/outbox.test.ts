@@ -64,7 +64,7 @@ test("each failed delivery doubles the pause, up to five minutes", async () => {
   expect(pauses).toEqual([20, 40, 80, 160, 300, 300, 300]);
 });
 
-test("the effect of a segment removes what was promised for it and for earlier ones, and nothing later", async () => {
+test("the effect of a segment removes its start and earlier ones, nothing later, and no release", async () => {
   const other = await hand.open();
   await other.send({ type: "user.message", content: [{ type: "text", text: "go" }] });
   await inTransaction(hand.database.pool, async (transaction) => {
@@ -75,7 +75,10 @@ test("the effect of a segment removes what was promised for it and for earlier o
 
   await acknowledge(hand.database.pool, { turnId, segment: 2 });
 
-  expect(await session.outbox()).toEqual([{ kind: "start", segment: 3, task_token: null }]);
+  expect(await session.outbox()).toEqual([
+    { kind: "release", segment: 1, task_token: "token" },
+    { kind: "start", segment: 3, task_token: null },
+  ]);
   expect(await other.outbox()).toEqual([{ kind: "start", segment: 1, task_token: null }]);
 });
 

@@ -4,9 +4,12 @@ import type { Transaction } from "../db/transaction.ts";
 /**
  * The outbox: what must be said to Step Functions because a transaction committed.
  *
- * A row is born claimed by its author, who delivers it right after the commit. It is removed by the effect that it
- * asks for: the first transaction of the started segment, or of the released state. So a message lost between commit
- * and delivery, or between delivery and effect, is sent again when its claim expires; every receiver takes doubles.
+ * A row is born claimed by its author, who delivers it right after the commit; when its claim expires somebody else
+ * does. Every receiver takes doubles.
+ *
+ * A start is removed by its effect, the first transaction of the segment, so that an execution that was lost on its way
+ * is started again. A release is removed when Step Functions has taken it (it is durable there): its effect would be no
+ * proof, because a doubled invocation of an earlier state can do the same before the release was ever said.
  */
 
 /** How long an author or a relay may take before somebody else tries. */
@@ -75,12 +78,15 @@ export function queueRelease(
   });
 }
 
-/** The segment runs: whatever was promised for it, or for an earlier one, has happened. */
+/** The segment runs: what was promised to start it, or an earlier one, has happened. */
 export async function acknowledge(
   transaction: Transaction,
   params: { readonly turnId: string; readonly segment: number },
 ): Promise<void> {
-  await transaction.query("delete from outbox where turn_id = $1 and segment <= $2", [params.turnId, params.segment]);
+  await transaction.query("delete from outbox where turn_id = $1 and segment <= $2 and kind = 'start'", [
+    params.turnId,
+    params.segment,
+  ]);
 }
 
 /** Takes the rows whose claim has expired, oldest first. */

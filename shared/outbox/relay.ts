@@ -1,4 +1,5 @@
 import { inTransaction } from "../db/transaction.ts";
+import { hasLiveCall } from "../journal/provider-calls.ts";
 import type { Product } from "../product.ts";
 import { lockTurn, nextSegment } from "../turns/turn-row.ts";
 import { claimDue, drop, type OutboxRow, queueStart } from "./outbox.ts";
@@ -53,10 +54,10 @@ async function deliver(product: Relay, row: OutboxRow): Promise<void> {
     return;
   }
   const outcome = await product.orchestrator.release({ taskToken: row.taskToken ?? "", output: row.payload });
-  // An execution that is told to stop writes nothing more, so its row has no other end than this one.
-  if ((JSON.parse(row.payload) as { next?: string }).next === "stop" || (outcome === "stale" && !row.lostIfStale)) {
+  const stops = (JSON.parse(row.payload) as { next?: string }).next === "stop";
+  if (outcome === "released" || stops || !row.lostIfStale) {
     await drop(product.database, row.id);
-  } else if (outcome === "stale") {
+  } else {
     await judgeLost(product, row);
   }
 }
@@ -72,6 +73,10 @@ async function judgeLost(product: Relay, row: OutboxRow): Promise<void> {
     const locked = await lockTurn(transaction, { turnId: row.turnId, segment: row.segment });
     const dropped = await drop(transaction, row.id);
     if (!dropped || locked === null || !locked.owned || locked.turn.state !== "running") {
+      return null;
+    }
+    if (await hasLiveCall(transaction, row.turnId)) {
+      // Somebody works on the turn: the release was heard, only its answer was lost.
       return null;
     }
     const { workspaceId, sessionId } = locked.turn;

@@ -92,7 +92,7 @@ test("a late handler of an earlier round changes nothing on the turn that waits 
 
   await awaitActions(hand.product, { ...ref, round: 1, taskToken: "dead" });
 
-  expect(await traces()).toEqual({ ...before, outbox: [{ kind: "release", segment: 1, task_token: "dead" }] });
+  expect(await traces()).toEqual(before);
   expect(hand.releases.slice(released).map(({ taskToken, output }) => [taskToken, JSON.parse(output).next])).toEqual([
     ["dead", "continue"],
   ]);
@@ -110,7 +110,7 @@ test("a late handler of an earlier round changes nothing while the model is aske
 
   await awaitActions(hand.product, { ...ref, round: 1, taskToken: "dead" });
 
-  expect(await traces()).toEqual({ ...before, outbox: [{ kind: "release", segment: 1, task_token: "dead" }] });
+  expect(await traces()).toEqual(before);
   answer.release();
   expect(await asking).toEqual({ ...ref, next: "end" });
   await completeTurn(hand.product, ref);

@@ -3,7 +3,6 @@ import { derivedId } from "../contract/ids.ts";
 import { inTransaction } from "../db/transaction.ts";
 import { isSettled, settleStep, startStep, stepById, type ToolStep } from "../journal/tool-steps.ts";
 import { splice } from "../ledger/event.ts";
-import { acknowledge } from "../outbox/outbox.ts";
 import type { Product } from "../product.ts";
 import { SessionUnit } from "../sessions/session-unit.ts";
 import type { ToolOutcome } from "./tool-executor.ts";
@@ -25,7 +24,6 @@ export async function runTool(product: Product, input: RunToolInput): Promise<vo
     if (locked === null || !locked.owned || found === null || found.turnId !== ref.turnId || isSettled(found)) {
       return null;
     }
-    await acknowledge(transaction, ref);
     const started = await startStep(transaction, {
       stepId: found.id,
       owner: product.owner,

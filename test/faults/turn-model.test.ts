@@ -312,6 +312,19 @@ test("found: a doubled CallModel comes late, when its execution is about to wait
     await world.executions.run(world.product, execution);
   }));
 
+test("found: a doubled CallModel comes late, when the release of its execution was lost between commit and delivery", () =>
+  inWorld(async (world) => {
+    const execution = await started(world);
+    world.reply = "custom";
+    await world.executions.run(world.product, execution);
+    await world.executions.run(world.product, execution);
+    await world.executions.run(world.product, execution);
+    expect(world.executions.waiting).toEqual([execution]);
+    const [{ eventId, owner } = { eventId: "", owner: "" }] = await world.openActions();
+    await world.post([result(eventId, owner)], false);
+    await world.executions.late(world.product, 0);
+  }));
+
 test(`any interleaving of ${COMMANDS} commands keeps the turn rules, seed ${SEED}`, { timeout: 900_000 }, async () => {
   const since = performance.now();
   let done = 0;
