@@ -39,7 +39,8 @@ async function main(args) {
   // Compiled once, not at every start: 26 MB less memory and half the start, since the type stripper is never loaded.
   if (!wantsCommand) process.env.NODE_COMPILE_CACHE ??= path.join(project, "node_modules", ".cache", "node-compile");
   // Older releases of Node 24 warn at every start that they run TypeScript.
-  await become(node, ["--disable-warning=ExperimentalWarning", script, ...rest]);
+  // A small young generation: a server that is mostly waiting keeps its memory small instead of its collections rare.
+  await become(node, ["--disable-warning=ExperimentalWarning", "--max-semi-space-size=4", script, ...rest]);
 }
 
 /**

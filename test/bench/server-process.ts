@@ -4,7 +4,8 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
-const MAIN = fileURLToPath(new URL("../../local/main.ts", import.meta.url));
+/** What `npm start` runs; under our Node it becomes the server, in the same process. */
+const LAUNCH = fileURLToPath(new URL("../../local/launch.mjs", import.meta.url));
 export const KEY = "sk-mango-bench-key-00000";
 
 export interface ServerProcess {
@@ -21,7 +22,7 @@ export async function startServerProcess(
 ): Promise<ServerProcess> {
   const dataDir = await mkdtemp(path.join(tmpdir(), "mango-bench-"));
   await chmod(dataDir, 0o711);
-  const child = spawn(process.execPath, [MAIN], {
+  const child = spawn(process.execPath, [LAUNCH, "local/main.ts"], {
     stdio: ["ignore", "pipe", "ignore"],
     env: {
       PATH: process.env["PATH"],
