@@ -21,7 +21,7 @@ import { executionLost, reconcile } from "../shared/turns/reconcile.ts";
 import { STATE_HANDLERS, type StateName } from "../shared/turns/state-handlers.ts";
 import { noTools, type ToolExecutor } from "../shared/turns/tool-executor.ts";
 import { stopQuietWork } from "../shared/work/stop-quiet.ts";
-import { addEnvironmentKey, ensureApiKey, ensureWorkspace, revokeEnvironmentKeys } from "../shared/workspaces/keys.ts";
+import { addEnvironmentKey, ensureWorkspace, revokeEnvironmentKeys, setApiKey } from "../shared/workspaces/keys.ts";
 import type { TurnRef } from "../statemachines/turn-payload.ts";
 import { ensureDefaultEnvironment, LOCAL_WORKSPACE } from "./default-environment.ts";
 import { createStepFunctionsPool } from "./stepfunctions/pool.ts";
@@ -79,7 +79,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
   const statesPool = createStepFunctionsPool(options.connectionString);
 
   await ensureWorkspace(database, { id: LOCAL_WORKSPACE, name: "local" });
-  await ensureApiKey(database, { workspaceId: LOCAL_WORKSPACE, name: "MANGO_API_KEY", secret: options.apiKey });
+  await setApiKey(database, { workspaceId: LOCAL_WORKSPACE, name: "MANGO_API_KEY", secret: options.apiKey });
   const environmentId = await ensureDefaultEnvironment(database);
   const environmentKey = newSecret("sk-mango-env");
   await revokeEnvironmentKeys(database, { environmentId, name: "bundled worker" });

@@ -1,5 +1,5 @@
 import type { ModelOutcome, TurnRef } from "../../statemachines/turn-payload.ts";
-import { buildRequest, toolResultBlock } from "../context/build-request.ts";
+import { buildRequest } from "../context/build-request.ts";
 import { digest, writeSnapshot } from "../context/snapshot.ts";
 import { derivedId } from "../contract/ids.ts";
 import type { Transaction } from "../db/transaction.ts";
@@ -9,6 +9,7 @@ import { splice } from "../ledger/event.ts";
 import { acknowledge } from "../outbox/outbox.ts";
 import type { SessionRow } from "../sessions/session-row.ts";
 import { SessionUnit } from "../sessions/session-unit.ts";
+import { resultsEntry } from "../transcript/results-entry.ts";
 import { appendEntry, END_OF_TURN, readTranscript } from "../transcript/transcript.ts";
 import { latestRound, type RoundRow, startCall } from "./rounds.ts";
 import { mustHandOver, ROUND_EVENTS } from "./segment-budget.ts";
@@ -113,11 +114,7 @@ async function nextStep(
       }
       const next = newRound(turn, round);
       if (next.kind === "request") {
-        await appendEntry(transaction, unit.session, turn, {
-          role: "user",
-          content: `[${steps.map((step) => toolResultBlock({ toolUseId: step.providerToolUseId, content: step.result ?? "[]", isError: step.isError ?? false })).join(",")}]`,
-          toolUseIds: steps.map((step) => step.providerToolUseId),
-        });
+        await appendEntry(transaction, unit.session, turn, resultsEntry(steps));
       }
       return next;
     }

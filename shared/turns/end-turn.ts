@@ -1,8 +1,8 @@
-import { toolResultBlock } from "../context/build-request.ts";
 import type { Transaction } from "../db/transaction.ts";
 import { isSettled, stepsOfRound } from "../journal/tool-steps.ts";
 import { acknowledge, type OutboxRow } from "../outbox/outbox.ts";
 import type { SessionUnit, StopReason } from "../sessions/session-unit.ts";
+import { resultsEntry } from "../transcript/results-entry.ts";
 import { appendEntry } from "../transcript/transcript.ts";
 import { beginTurn } from "./begin-turn.ts";
 import { latestRound } from "./rounds.ts";
@@ -65,11 +65,7 @@ async function keepResults(transaction: Transaction, unit: SessionUnit, turn: Tu
   }
   const settled = (await stepsOfRound(transaction, { turnId: turn.id, round: round.number })).filter(isSettled);
   if (settled.length > 0) {
-    await appendEntry(transaction, unit.session, turn, {
-      role: "user",
-      content: `[${settled.map((step) => toolResultBlock({ toolUseId: step.providerToolUseId, content: step.result ?? "[]", isError: step.isError ?? false })).join(",")}]`,
-      toolUseIds: settled.map((step) => step.providerToolUseId),
-    });
+    await appendEntry(transaction, unit.session, turn, resultsEntry(settled));
   }
 }
 

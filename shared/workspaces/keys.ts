@@ -63,13 +63,20 @@ export async function findPrincipal(database: Transaction, secret: string): Prom
   }
 }
 
-/** Adds a key unless that very key is there already: what a start does with the key of its settings. */
-export async function ensureApiKey(
+/**
+ * Makes this secret the one key of that name: what a start does with the key of its settings. A key that was set before
+ * opens nothing any more, above all not the well-known one of development.
+ */
+export async function setApiKey(
   database: Transaction,
   params: { readonly workspaceId: string; readonly name: string; readonly secret: string },
 ): Promise<void> {
   await database.query(
-    "insert into api_keys (id, workspace_id, name, digest) values ($1, $2, $3, $4) on conflict (digest) do nothing",
+    `with others as (
+       update api_keys set revoked_at = now() where workspace_id = $2 and name = $3 and digest <> $4 and revoked_at is null
+     )
+     insert into api_keys (id, workspace_id, name, digest) values ($1, $2, $3, $4)
+     on conflict (digest) do update set revoked_at = null`,
     [newId("apikey"), params.workspaceId, params.name, secretDigest(params.secret)],
   );
 }

@@ -1,7 +1,7 @@
 /** Requests as the contract's tests make them, and what every refusal must look like. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
-import { ensureApiKey, ensureWorkspace } from "../../shared/workspaces/keys.ts";
+import { ensureWorkspace, setApiKey } from "../../shared/workspaces/keys.ts";
 import type { TestServer } from "../server.ts";
 
 /** A JSON answer; the named fields are those that the tests look at. */
@@ -167,7 +167,7 @@ export const OTHER_KEY = "sk-mango-other-key-111111";
 export async function otherWorkspace(server: TestServer): Promise<Api> {
   const { pool } = server.database;
   await ensureWorkspace(pool, { id: "wrkspc_other", name: "other" });
-  await ensureApiKey(pool, { workspaceId: "wrkspc_other", name: "other", secret: OTHER_KEY });
+  await setApiKey(pool, { workspaceId: "wrkspc_other", name: "other", secret: OTHER_KEY });
   return apiOf(server, OTHER_KEY);
 }
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { ensureApiKey, ensureWorkspace } from "../../shared/workspaces/keys.ts";
+import { ensureWorkspace, setApiKey } from "../../shared/workspaces/keys.ts";
 import { countRows, send } from "./refusals.ts";
 import { calls, type ScriptedServer, says, startScriptedServer, toolUse } from "./scripted-model.ts";
 import { customResult, customTool, isTurnEnd, message, SessionDriver } from "./session-driver.ts";
@@ -18,7 +18,7 @@ beforeAll(async () => {
   scripted = await startScriptedServer();
   const { pool } = scripted.server.database;
   await ensureWorkspace(pool, { id: "wrkspc_other", name: "other" });
-  await ensureApiKey(pool, { workspaceId: "wrkspc_other", name: "other", secret: OTHER_KEY });
+  await setApiKey(pool, { workspaceId: "wrkspc_other", name: "other", secret: OTHER_KEY });
   own.agent = await idOf(request("/v1/agents", { name: "Mine", model: "m" }));
   own.environment = await idOf(request("/v1/environments", { name: "Mine", config: { type: "self_hosted" } }));
 
