@@ -1,8 +1,9 @@
 import { inTransaction } from "../db/transaction.ts";
 import { hasLiveCall } from "../journal/provider-calls.ts";
 import type { Product } from "../product.ts";
-import { lockTurn, nextSegment } from "../turns/turn-row.ts";
-import { claimDue, drop, type OutboxRow, queueStart } from "./outbox.ts";
+import { takeOver } from "../turns/take-over.ts";
+import { lockTurn } from "../turns/turn-row.ts";
+import { claimDue, drop, type OutboxRow } from "./outbox.ts";
 
 type Relay = Pick<Product, "database" | "orchestrator" | "log">;
 
@@ -69,25 +70,16 @@ async function deliver(product: Relay, row: OutboxRow): Promise<void> {
  * means that the effect has happened, or is no longer wanted.
  */
 async function judgeLost(product: Relay, row: OutboxRow): Promise<void> {
-  const next = await inTransaction(product.database, async (transaction) => {
+  const outbox = await inTransaction(product.database, async (transaction) => {
     const locked = await lockTurn(transaction, { turnId: row.turnId, segment: row.segment });
     const dropped = await drop(transaction, row.id);
-    if (!dropped || locked === null || !locked.owned || locked.turn.state !== "running") {
-      return null;
+    if (!dropped || locked === null || locked.turn.state !== "running") {
+      return [];
     }
-    if (await hasLiveCall(transaction, row.turnId)) {
-      // Somebody works on the turn: the release was heard, only its answer was lost.
-      return null;
-    }
-    const { workspaceId, sessionId } = locked.turn;
-    const segment = await nextSegment(transaction, row.turnId);
-    return queueStart(transaction, { workspaceId, sessionId, turnId: row.turnId, segment });
+    // Where somebody works on the turn the release was heard, only its answer was lost.
+    return (await hasLiveCall(transaction, row.turnId)) ? [] : takeOver(transaction, locked, product.log);
   });
-  if (next !== null) {
-    product.log.warn("An execution was lost; the turn's next segment takes over.", {
-      turn_id: row.turnId,
-      segment: next.segment,
-    });
+  for (const next of outbox) {
     await deliver(product, next);
   }
 }

@@ -1,16 +1,12 @@
 import type { EndOutput, FailTurnInput, TurnRef } from "../../statemachines/turn-payload.ts";
-import { derivedId } from "../contract/ids.ts";
 import type { Transaction } from "../db/transaction.ts";
 import { inTransaction } from "../db/transaction.ts";
-import { stepsOfRound } from "../journal/tool-steps.ts";
-import { splice } from "../ledger/event.ts";
 import type { OutboxRow } from "../outbox/outbox.ts";
 import { relayAfterCommit } from "../outbox/relay.ts";
 import type { Product } from "../product.ts";
 import { SessionUnit } from "../sessions/session-unit.ts";
-import { closeOpenCalls } from "./close-calls.ts";
+import { endFailedTurn } from "./end-failed-turn.ts";
 import { endTurn } from "./end-turn.ts";
-import { closeSpan } from "./open-span.ts";
 import { latestRound } from "./rounds.ts";
 import { routeStop } from "./stop-reason.ts";
 import { type LockedTurn, lockTurn } from "./turn-row.ts";
@@ -36,37 +32,7 @@ export function failTurn(product: Product, input: FailTurnInput): Promise<EndOut
     segment: input.segment,
     error: input.error,
   });
-  return finish(product, ref, async (transaction, unit, { turn }) => {
-    const round = await latestRound(transaction, turn.id);
-    if (round !== null) {
-      const steps = await stepsOfRound(transaction, { turnId: turn.id, round: round.number });
-      await closeSpan(transaction, unit, turn, { round, calls: steps.length, errorType: "turn_failed" });
-    }
-    await closeOpenCalls(
-      transaction,
-      unit,
-      turn,
-      "The turn failed before this call had a result; whether it took effect is unknown.",
-    );
-    unit.append({
-      id: derivedId("sevt", turn.id, "session.error"),
-      type: "session.error",
-      threadId: turn.threadId,
-      payload: splice({
-        error: {
-          type: "unknown_error",
-          message:
-            "The turn could not be finished because of an internal error. The session is usable; send the message again.",
-          retry_status: { type: "exhausted" },
-        },
-      }),
-    });
-    return endTurn(transaction, unit, turn, {
-      state: "exhausted",
-      reason: { type: "retries_exhausted" },
-      queued: "flush",
-    });
-  });
+  return finish(product, ref, (transaction, unit, { turn }) => endFailedTurn(transaction, unit, turn));
 }
 
 async function finish(

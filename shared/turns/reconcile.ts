@@ -1,10 +1,9 @@
 import type { TurnRef } from "../../statemachines/turn-payload.ts";
-import { inTransaction, type Transaction } from "../db/transaction.ts";
-import { type OutboxRow, queueStart } from "../outbox/outbox.ts";
+import { inTransaction } from "../db/transaction.ts";
 import { relayAfterCommit } from "../outbox/relay.ts";
 import type { Product } from "../product.ts";
-import { failTurn } from "./complete-turn.ts";
-import { lockTurn, nextSegment } from "./turn-row.ts";
+import { takeOver } from "./take-over.ts";
+import { lockTurn } from "./turn-row.ts";
 
 /**
  * The reconciler: brings turns back whose execution is gone.
@@ -14,39 +13,13 @@ import { lockTurn, nextSegment } from "./turn-row.ts";
  * segment simply takes over; the old one, should it live after all, is fenced.
  */
 
-/** Takeovers of one turn; after that whatever kills its executions is in the turn itself. */
-const MAX_RECOVERIES = 5;
-
 /** An execution of that turn and segment has ended otherwise than by success. */
 export async function executionLost(product: Product, ref: TurnRef): Promise<void> {
-  const taken = await inTransaction(product.database, (transaction) => takeOver(transaction, ref));
-  if (taken === "exhausted") {
-    await failTurn(product, { ...ref, error: "ExecutionLost" });
-  } else if (taken !== null) {
-    product.log.warn("An execution was lost; the turn's next segment takes over.", {
-      turn_id: ref.turnId,
-      segment: taken.segment,
-    });
-    await relayAfterCommit(product, [taken]);
-  }
-}
-
-async function takeOver(transaction: Transaction, ref: TurnRef): Promise<OutboxRow | "exhausted" | null> {
-  const locked = await lockTurn(transaction, ref);
-  // A hibernated turn has no execution to lose.
-  if (locked === null || !locked.owned || locked.turn.state === "hibernated") {
-    return null;
-  }
-  const { rows } = await transaction.query<{ recoveries: number }>(
-    "update turns set recoveries = recoveries + 1 where id = $1 returning recoveries",
-    [ref.turnId],
-  );
-  if ((rows[0]?.recoveries ?? 0) > MAX_RECOVERIES) {
-    return "exhausted";
-  }
-  const segment = await nextSegment(transaction, ref.turnId);
-  const { workspaceId, sessionId } = locked.turn;
-  return queueStart(transaction, { workspaceId, sessionId, turnId: ref.turnId, segment });
+  const outbox = await inTransaction(product.database, async (transaction) => {
+    const locked = await lockTurn(transaction, ref);
+    return locked === null ? [] : takeOver(transaction, locked, product.log);
+  });
+  await relayAfterCommit(product, outbox);
 }
 
 /**
