@@ -139,6 +139,18 @@ export async function setPermissions(
   );
 }
 
+/** Counts that the steps are handed to RunTools once more; answers with the counts by step id. */
+export async function countPasses(
+  transaction: Transaction,
+  steps: readonly Pick<ToolStep, "id">[],
+): Promise<ReadonlyMap<string, number>> {
+  const { rows } = await transaction.query<{ id: string; passes: number }>(
+    "update tool_steps set passes = passes + 1 where id = any($1::text[]) returning id, passes",
+    [steps.map((step) => step.id)],
+  );
+  return new Map(rows.map((row) => [row.id, row.passes]));
+}
+
 /** Stores a result. Only a step without one takes it: the first writer wins, and the caller learns whether it did. */
 export async function settleStep(
   transaction: Transaction,

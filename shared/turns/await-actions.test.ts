@@ -133,6 +133,7 @@ test("a late handler of an earlier wait leaves no trace on the wait that follows
   await session.send(go);
   const ref = await session.ref();
   await callModel(hand.product, ref);
+  await session.pauseIsOver();
   await callModel(hand.product, ref);
   await backoff(hand.product, { ...ref, retry: 2, taskToken: "second" });
   const before = await traces();
@@ -149,6 +150,7 @@ test("a late handler of a wait leaves no trace while the request is made again",
   await session.send(go);
   const ref = await session.ref();
   await callModel(hand.product, ref);
+  await session.pauseIsOver();
   const asking = callModel(hand.product, ref);
   await answer.asked;
   const before = await traces();
@@ -166,6 +168,7 @@ test("a late handler of a wait leaves no trace on a turn that waits for people m
   hand.replies.push(overloaded());
   await session.send(go);
   await callModel(hand.product, await session.ref());
+  await session.pauseIsOver();
   const ref = await gated();
   await awaitActions(hand.product, { ...ref, round: 1, taskToken: "living" });
   const before = await traces();

@@ -14,7 +14,7 @@ import { appendEntry, END_OF_TURN, readTranscript } from "../transcript/transcri
 import { latestRound, type RoundRow, startCall } from "./rounds.ts";
 import { mustHandOver, ROUND_EVENTS } from "./segment-budget.ts";
 import { routeStop } from "./stop-reason.ts";
-import { lockTurn, type TurnRow } from "./turn-row.ts";
+import { lockTurn, setTurnState, type TurnRow } from "./turn-row.ts";
 
 /** A provider that pauses for ever would be asked for ever. */
 const MAX_ROUNDS = 1000;
@@ -32,7 +32,16 @@ export interface BegunRound {
 }
 
 /** What CallModel finds: a request to make, an outcome that is known already, or a call that somebody else runs. */
-export type Begun = BegunRound | { readonly kind: "known"; readonly next: ModelOutcome } | { readonly kind: "busy" };
+export type Begun =
+  | BegunRound
+  | {
+      readonly kind: "known";
+      readonly next: ModelOutcome;
+      /** Only with `retry`, as in the state's output. */
+      readonly delaySeconds?: number;
+      readonly retry?: number;
+    }
+  | { readonly kind: "busy" };
 
 /**
  * Decides, under the session's lock, what the turn needs next, and prepares it. CallModel is also where every segment
@@ -155,6 +164,10 @@ async function repeatOpenRound(
         usage: NO_USAGE,
       }),
     );
+  } else if (turn.retryInSeconds > 0) {
+    // A new segment, or a handler that lost the answer of its commit, finds the provider's wait unfinished.
+    await setTurnState(transaction, { turnId: turn.id, state: "backing_off" });
+    return { kind: "known", next: "retry", delaySeconds: turn.retryInSeconds, retry: turn.retries };
   }
   return { kind: "request", round: round.number, attempt: round.call.attempt + 1 };
 }

@@ -13,6 +13,7 @@ import {
 import { ModelAborted, ModelError } from "../model/model.ts";
 import { callModel } from "./call-model.ts";
 import { completeTurn } from "./complete-turn.ts";
+import { executionLost } from "./reconcile.ts";
 import { TurnBusyError } from "./turn-errors.ts";
 
 let hand: ByHand;
@@ -183,8 +184,10 @@ test.each(unusable)(
   async (_, reply) => {
     hand.replies.push(...Array.from({ length: 10 }, () => reply));
     const outcomes: string[] = [];
-    do outcomes.push((await callModel(hand.product, ref)).next);
-    while (outcomes.at(-1) === "retry" && outcomes.length < 10);
+    do {
+      await session.pauseIsOver();
+      outcomes.push((await callModel(hand.product, ref)).next);
+    } while (outcomes.at(-1) === "retry" && outcomes.length < 10);
 
     expect(outcomes).toEqual(["retry", "retry", "retry", "retry", "retry", "retry", "stop"]);
     expect(await session.usage()).toEqual({ input_tokens: 77, output_tokens: 49 });
@@ -209,11 +212,39 @@ test.each(unusable)(
 test("an answer that is usable after all resets the count", async () => {
   const [, twice] = unusable[0];
   hand.replies.push(twice, twice, answers("end_turn", text("Hello.")));
-  expect([await callModel(hand.product, ref), await callModel(hand.product, ref)].map(({ retry }) => retry)).toEqual([
-    1, 2,
-  ]);
+  expect((await callModel(hand.product, ref)).retry).toBe(1);
+  await session.pauseIsOver();
+  expect((await callModel(hand.product, ref)).retry).toBe(2);
+  await session.pauseIsOver();
   expect(await callModel(hand.product, ref)).toEqual({ ...ref, next: "end" });
   expect(await session.turn()).toMatchObject({ state: "running", retries: 0 });
+});
+
+test("a segment that takes over in the middle of the provider's pause waits for the rest of it", async () => {
+  hand.replies.push(failed({ retryAfterMs: 600_000 }), answers("end_turn", text("Hello.")));
+  expect(await callModel(hand.product, ref)).toEqual({ ...ref, next: "retry", delaySeconds: 600, retry: 1 });
+  await executionLost(hand.product, ref);
+  const second = { ...ref, segment: 2 };
+
+  const { delaySeconds, ...known } = await callModel(hand.product, second);
+
+  expect(known).toEqual({ ...second, next: "retry", retry: 1 });
+  expect(delaySeconds).toBeGreaterThan(500);
+  expect(delaySeconds).toBeLessThanOrEqual(600);
+  expect(await session.turn()).toMatchObject({ state: "backing_off", segment: 2 });
+  expect(await session.calls()).toHaveLength(1);
+  await session.pauseIsOver();
+  expect(await callModel(hand.product, second)).toEqual({ ...second, next: "end" });
+});
+
+test("a refusal whose commit broke off is not asked again before the provider's pause is over", async () => {
+  hand.replies.push(failed({ retryAfterMs: 600_000 }));
+  await expect(callModel(losingCommit(2), ref)).rejects.toThrow(TurnBusyError);
+
+  expect(await callModel(hand.product, ref)).toMatchObject({ next: "retry", retry: 1 });
+
+  expect(await session.calls()).toHaveLength(1);
+  expect((await session.events()).filter(({ type }) => type === "session.error")).toHaveLength(1);
 });
 
 test("an answer that cannot be stored at once is stored at the next try, and published once", async () => {

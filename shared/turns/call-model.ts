@@ -25,18 +25,24 @@ export async function callModel(product: Product, ref: TurnRef): Promise<CallMod
     throw new TurnBusyError(ref.turnId);
   }
   if (begun.kind === "known") {
-    return { ...ref, next: begun.next };
+    return answer(ref, begun);
   }
   const sessionId = begun.session.id;
   void product.live.publish(sessionId, { type: "wake" });
   const finished = await request(product, ref, begun);
   void product.live.publish(sessionId, { type: "wake" });
   await relayAfterCommit(product, finished.outbox);
-  const { next, delaySeconds, retry } = finished;
+  const { next } = finished;
   if (next === "busy") {
     // `stop` would end the execution of a turn that is still this segment's; the Retry asks the journal again.
     throw new TurnBusyError(ref.turnId);
   }
+  return answer(ref, { ...finished, next });
+}
+
+/** The state's output: what is not there is left out, because the state machine reads it as JSON. */
+function answer(ref: TurnRef, outcome: Omit<CallModelOutput, keyof TurnRef>): CallModelOutput {
+  const { next, delaySeconds, retry } = outcome;
   return {
     ...ref,
     next,

@@ -212,14 +212,11 @@ export async function failRound(
   unit.append(sessionError(begun, error.type, error.message, retry ? "retrying" : "exhausted"));
   if (retry) {
     unit.reschedule(turn.threadId, begun.callId);
-    await setTurnState(transaction, { turnId: turn.id, state: "backing_off", retries: turn.retries + 1 });
+    const delaySeconds = retryDelaySeconds(turn.retries, error.retryAfterMs, Math.random());
+    const retries = turn.retries + 1;
+    await setTurnState(transaction, { turnId: turn.id, state: "backing_off", retries, retryInSeconds: delaySeconds });
     await unit.flush();
-    return {
-      next: "retry",
-      delaySeconds: retryDelaySeconds(turn.retries, error.retryAfterMs, Math.random()),
-      retry: turn.retries + 1,
-      outbox: [],
-    };
+    return { next: "retry", delaySeconds, retry: retries, outbox: [] };
   }
   if (error.status === 400 && begun.round === 1 && !error.tooLarge) {
     await markTriggerRefused(transaction, turn.id);

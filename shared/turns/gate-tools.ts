@@ -1,7 +1,7 @@
 import type { GateOutput, TurnRef } from "../../statemachines/turn-payload.ts";
 import { derivedId } from "../contract/ids.ts";
 import { inTransaction, type Transaction } from "../db/transaction.ts";
-import { setPermissions, settleStep, stepsOfRound, type ToolStep } from "../journal/tool-steps.ts";
+import { countPasses, setPermissions, settleStep, stepsOfRound, type ToolStep } from "../journal/tool-steps.ts";
 import { splice } from "../ledger/event.ts";
 import { actionsOfSteps, raiseBarrier, runnableSteps, waitingEventIds } from "../permissions/barrier.ts";
 import { deniedText, judge, type Need, needsOf, type Verdict } from "../permissions/gate.ts";
@@ -12,7 +12,7 @@ import { ensureWork } from "../work/ensure-work.ts";
 import { spanEnd } from "./begin-round.ts";
 import { callUsage, latestRound, setRoundState } from "./rounds.ts";
 import { CALL_EVENTS, CALLS_PER_PASS } from "./segment-budget.ts";
-import { addSegmentEvents, lockTurn, setTurnState } from "./turn-row.ts";
+import { addSegmentEvents, lockTurn, setTurnState, type TurnRow } from "./turn-row.ts";
 
 /**
  * The handler of state GateTools: judges every call of the round by the pinned policy, publishes the calls, and writes
@@ -47,11 +47,19 @@ async function gate(transaction: Transaction, ref: TurnRef): Promise<Gated> {
   }
   const { session, turn } = locked;
   const steps = await stepsOfRound(transaction, { turnId: turn.id, round: round.number });
-  if (round.state !== "answered") {
-    return { ...quiet, output: { ...ref, ...(await standing(transaction, session.id, round.number, steps)) } };
+  const unit = new SessionUnit(transaction, session);
+  // A round without calls has nothing to gate: this handler is late, of a round before.
+  if (round.state !== "answered" || steps.length === 0) {
+    const stand = await standing(transaction, session.id, round.number, steps);
+    const run = await handOutAgain(
+      transaction,
+      unit,
+      turn,
+      steps.filter((step) => stand.run.includes(step.id)),
+    );
+    return { ...quiet, output: { ...ref, ...stand, run } };
   }
 
-  const unit = new SessionUnit(transaction, session);
   const judged = steps.map((step) => ({ step, verdict: verdictOf(session, step) }));
   await setPermissions(
     transaction,
@@ -105,6 +113,35 @@ async function gate(transaction: Transaction, ref: TurnRef): Promise<Gated> {
     sessionId: session.id,
     environmentId: queued ? session.environmentId : null,
   };
+}
+
+/** A call that RunTools was given this often without a result is given up. */
+const MAX_PASSES = 3;
+
+/**
+ * Hands calls to RunTools that are still without a result, each a few times at most: a handler that never comes to its
+ * end would otherwise be invoked for ever. A call that was never started is refused; of a started one nobody knows.
+ */
+async function handOutAgain(
+  transaction: Transaction,
+  unit: SessionUnit,
+  turn: TurnRow,
+  steps: readonly ToolStep[],
+): Promise<string[]> {
+  if (steps.length === 0) {
+    return [];
+  }
+  const passes = await countPasses(transaction, steps);
+  const spent = steps.filter((step) => (passes.get(step.id) ?? 0) > MAX_PASSES);
+  for (const step of spent) {
+    await refuse(transaction, unit, turn.threadId, step, `${step.name} could not be run because of an internal error.`);
+  }
+  if (spent.length > 0) {
+    await unit.flush();
+  }
+  const run = steps.filter((step) => !spent.includes(step)).map((step) => step.id);
+  await addSegmentEvents(transaction, turn.id, run.length * CALL_EVENTS);
+  return run;
 }
 
 export interface Standing {
@@ -164,7 +201,7 @@ export async function refuse(
   const eventId = derivedId("sevt", step.id, "tool_result");
   await settleStep(transaction, {
     stepId: step.id,
-    state: "completed",
+    state: step.state === "started" ? "ambiguous" : "completed",
     result: content,
     isError: true,
     resultEventId: eventId,

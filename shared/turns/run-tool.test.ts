@@ -201,3 +201,42 @@ test("a call that needs approval runs after it and not before", async () => {
   await runTool(hand.product, { ...ref, stepId: steps[0]?.id ?? "" });
   expect(ran).toHaveLength(1);
 });
+
+test("a call whose handler never comes to its end is handed out three times more and then given up, not run for ever", async () => {
+  const { ref, steps } = await called("always_allow", {});
+  const run = [steps[0]?.id];
+  for (let pass = 0; pass < 3; pass += 1) {
+    expect(await gateTools(hand.product, ref)).toEqual({ ...ref, run, round: 1, next: "continue" });
+  }
+
+  expect(await gateTools(hand.product, ref)).toEqual({ ...ref, run: [], round: 1, next: "continue" });
+
+  expect(ran).toEqual([]);
+  expect(await session.steps()).toMatchObject([{ state: "completed", is_error: true }]);
+  expect(await results()).toMatchObject([
+    {
+      payload: {
+        content: [{ type: "text", text: "fetch_page could not be run because of an internal error." }],
+        is_error: true,
+      },
+    },
+  ]);
+  hand.replies.push(answers("end_turn", text("I see.")));
+  expect(await callModel(hand.product, ref)).toEqual({ ...ref, next: "end" });
+});
+
+test("a late GateTools of a round that was followed by one without calls changes nothing", async () => {
+  const { ref, steps } = await called("always_allow", {});
+  await runTool(hand.product, { ...ref, stepId: steps[0]?.id ?? "" });
+  hand.replies.push(answers("end_turn", text("Read.")));
+  expect(await callModel(hand.product, ref)).toEqual({ ...ref, next: "end" });
+  const before = await session.events();
+
+  await gateTools(hand.product, ref);
+
+  expect(await session.events()).toEqual(before);
+  const rounds = await hand.database.pool.query("select state from rounds where turn_id = $1 order by number", [
+    ref.turnId,
+  ]);
+  expect(rounds.rows).toEqual([{ state: "gated" }, { state: "answered" }]);
+});

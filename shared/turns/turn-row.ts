@@ -24,6 +24,8 @@ export interface TurnRow {
   readonly state: TurnState;
   readonly taskToken: string | null;
   readonly retries: number;
+  /** Whole seconds until the provider may be asked again; 0 when it may be now. */
+  readonly retryInSeconds: number;
   readonly segmentEvents: number;
 }
 
@@ -38,11 +40,15 @@ interface Row {
   state: TurnState;
   task_token: string | null;
   retries: number;
+  retry_in_seconds: number;
   segment_events: number;
 }
 
-const COLUMNS =
-  "id, workspace_id, session_id, thread_id, ordinal, trigger_event_id, segment, state, task_token, retries, segment_events";
+/** A timer may fire a little before the clock of the database has come as far. */
+const RETRY_TOLERANCE = "interval '500 milliseconds'";
+const COLUMNS = `id, workspace_id, session_id, thread_id, ordinal, trigger_event_id, segment, state, task_token, retries, segment_events,
+  case when retry_at > clock_timestamp() + ${RETRY_TOLERANCE}
+       then ceil(extract(epoch from retry_at - clock_timestamp()))::int else 0 end as retry_in_seconds`;
 const ACTIVE = "('running', 'parked', 'hibernated', 'backing_off')";
 
 function toTurn(row: Row): TurnRow {
@@ -57,6 +63,7 @@ function toTurn(row: Row): TurnRow {
     state: row.state,
     taskToken: row.task_token,
     retries: row.retries,
+    retryInSeconds: row.retry_in_seconds,
     segmentEvents: row.segment_events,
   };
 }
@@ -115,13 +122,16 @@ export async function setTurnState(
     readonly state: TurnState;
     readonly taskToken?: string | null;
     readonly retries?: number;
+    /** Seconds until the provider may be asked again. */
+    readonly retryInSeconds?: number;
   },
 ): Promise<void> {
   await transaction.query(
     `update turns set state = $2, task_token = $3, retries = coalesce($4, retries),
+       retry_at = coalesce(clock_timestamp() + make_interval(secs => $5), retry_at),
        ended_at = case when $2 in ${ACTIVE} then null else now() end
      where id = $1`,
-    [params.turnId, params.state, params.taskToken ?? null, params.retries ?? null],
+    [params.turnId, params.state, params.taskToken ?? null, params.retries ?? null, params.retryInSeconds ?? null],
   );
 }
 

@@ -160,6 +160,11 @@ export class HandSession {
     );
   }
 
+  /** What the provider asked to wait has passed. */
+  async pauseIsOver(): Promise<void> {
+    await this.#hand.database.pool.query("update turns set retry_at = now() where session_id = $1", [this.id]);
+  }
+
   /** The newest turn, as its execution names it. */
   async ref(): Promise<{ turnId: string; segment: number }> {
     const { id, segment } = await this.turn();

@@ -6,7 +6,7 @@ import { reconcile } from "../../shared/turns/reconcile.ts";
 import type { TurnRef } from "../../statemachines/turn-payload.ts";
 import { ask, customTool, toolset } from "../e2e/session-driver.ts";
 import { type ByHand, type HandSession, SERVER_TOOL } from "./by-hand.ts";
-import { Executions } from "./fault-executions.ts";
+import { type Execution, Executions } from "./fault-executions.ts";
 import { type AcceptedJob, provesInputs, provesLedger, provesRest, readLedger, statusLife } from "./fault-proof.ts";
 import { answerTo, currentJob, illegalities, job, type Message, NOT_USERS } from "./fault-provider.ts";
 
@@ -251,6 +251,12 @@ export class TurnWorld {
     return rows;
   }
 
+  /** A wait's time is up. */
+  async timeOut(execution: Execution): Promise<void> {
+    await this.session.pauseIsOver();
+    this.executions.timeOut(execution);
+  }
+
   /** The leases of calls run out, whether or not somebody is still at it. */
   async expireLeases(): Promise<void> {
     const { pool } = this.#hand.database;
@@ -351,7 +357,7 @@ export class TurnWorld {
         await this.post([need === "confirmation" ? allow(eventId) : result(eventId, owner)], true);
       }
       for (const execution of this.executions.waiting) {
-        if (execution.state === "Backoff") this.executions.timeOut(execution);
+        if (execution.state === "Backoff") await this.timeOut(execution);
       }
       if (pass % 10 === 9) await reconcile(this.product, { idleSeconds: 0 });
     }

@@ -155,7 +155,7 @@ const run = fc
         }
         const backingOff = waiting.find(({ state }) => state === "Backoff");
         if (backingOff !== undefined) {
-          world.executions.timeOut(backingOff);
+          await world.timeOut(backingOff);
           return "the provider's pause is over";
         }
         return `message ${await world.post([world.message()], true)}`;
@@ -236,7 +236,7 @@ const timeOut = some.map(
       async (world) => {
         const execution = of(world.executions.waiting, n);
         const { state } = execution;
-        world.executions.timeOut(execution);
+        await world.timeOut(execution);
         return `${state} of ${execution.name}`;
       },
       (world) => world.executions.waiting.length > 0,
