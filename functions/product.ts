@@ -17,11 +17,11 @@ interface LambdaProduct extends Product {
 
 /**
  * The model as the functions know it that may not call it: session creation asks for the provider's name. Only
- * `call-model` has the key, and brings a model of its own.
+ * `call-model` and `gate-tools` have the key, and bring a model of their own.
  */
 const modelElsewhere: Model = {
   provider: "messages",
-  stream: () => Promise.reject(new Error("This function may not call the model; only call-model may.")),
+  stream: () => Promise.reject(new Error("This function may not call the model; only call-model and gate-tools may.")),
 };
 
 let composed: LambdaProduct | undefined;

@@ -24,7 +24,13 @@ const RIGHTS = {
     "states:*2",
     "dynamodb:PutItem",
   ],
-  GateTools: ["kms:Decrypt", "kms:GenerateDataKey", "rds-db:connect", "dynamodb:PutItem"],
+  GateTools: [
+    "kms:Decrypt",
+    "kms:GenerateDataKey",
+    "rds-db:connect",
+    "secretsmanager:GetSecretValue",
+    "dynamodb:PutItem",
+  ],
   RunTool: ["kms:Decrypt", "kms:GenerateDataKey", "rds-db:connect", "dynamodb:PutItem"],
   AwaitActions: ["rds-db:connect", "states:*2"],
   Hibernate: ["rds-db:connect"],
@@ -144,6 +150,7 @@ describe("every function", () => {
     }
     const needs = {
       CallModel: [ProductEnvironment, ModelEnvironment],
+      GateTools: [ProductEnvironment, ModelEnvironment],
       Migrate: [MigrationEnvironment],
       Stream: [ProductEnvironment, ApiEnvironment],
     }[name] ?? [ProductEnvironment];
@@ -215,11 +222,12 @@ describe("rights", () => {
     );
   });
 
-  test("to secrets: the model's key for call-model, the owner's password for the migrator", () => {
+  test("to secrets: the model's key for what asks the model, the owner's password for the migrator", () => {
     const readers = Object.keys(functions).filter((name) => onResource(name, "secretsmanager:GetSecretValue"));
 
-    expect(readers.sort()).toEqual(["CallModel", "Migrate"]);
+    expect(readers.sort()).toEqual(["CallModel", "GateTools", "Migrate"]);
     expect(JSON.stringify(onResource("CallModel", "secretsmanager:GetSecretValue"))).toContain("ModelKey");
+    expect(JSON.stringify(onResource("GateTools", "secretsmanager:GetSecretValue"))).toContain("ModelKey");
     expect(JSON.stringify(onResource("Migrate", "secretsmanager:GetSecretValue"))).toContain("DatabaseClusterSecret");
   });
 

@@ -27,7 +27,7 @@ const state = (
 /** The task states of `turn.asl.json`: `${<State>Function}` is replaced by the function's ARN. */
 export const STATE_FUNCTIONS = {
   CallModel: state("call-model", 900, ["database", "publish", "orchestrate", "model-key"], { memory: 1024 }),
-  GateTools: state("gate-tools", 120, ["database", "publish"]),
+  GateTools: state("gate-tools", 120, ["database", "publish", "model-key"], { memory: 1024 }),
   RunTool: state("run-tool", 900, ["database", "publish"]),
   AwaitActions: state("await-actions", 60, ["database", "orchestrate"]),
   Hibernate: state("hibernate", 60, ["database"]),

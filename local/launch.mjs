@@ -39,8 +39,11 @@ async function main(args) {
   // Compiled once, not at every start: measured 26 MB less memory, since the type stripper is never loaded.
   if (!wantsCommand) process.env.NODE_COMPILE_CACHE ??= path.join(project, "node_modules", ".cache", "node-compile");
   // Older releases of Node 24 warn at every start that they run TypeScript.
-  // A small young generation: a server that is mostly waiting keeps its memory small instead of its collections rare.
-  await become(node, ["--disable-warning=ExperimentalWarning", "--max-semi-space-size=4", script, ...rest]);
+  // A server that is mostly waiting keeps its memory small instead of its collections rare: a small young generation,
+  // and an old one that is collected at 1.4 times what lives in it. V8 hands few pages back, so that what a burst once
+  // took is kept: after 10,000 turns 169 MB instead of 271 to 281.
+  const memory = ["--max-semi-space-size=4", "--heap-growing-percent=40"];
+  await become(node, ["--disable-warning=ExperimentalWarning", ...memory, script, ...rest]);
 }
 
 /**

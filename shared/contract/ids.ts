@@ -8,6 +8,7 @@ export type IdPrefix =
   | "ekey"
   | "env"
   | "pcall"
+  | "peval"
   | "sesn"
   | "sevt"
   | "sthr"

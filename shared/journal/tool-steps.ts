@@ -171,24 +171,38 @@ export async function settleStep(
 }
 
 /**
- * Marks a prepared step started, with an owner and a lease. `busy`: another invocation runs it. `lost`: it was started
- * and its lease has run out, so nobody knows what happened; it must not be started again.
+ * Marks a prepared step started, with an owner and a lease.
+ *
+ * - `busy`: another invocation runs it.
+ * - `lost`: it was started and its lease has run out, so nobody knows what happened; it must not be started again.
+ * - `forbidden`: nothing entitles it to run. Judged here once more, because a gate's word is evidence and not authority:
+ *   the call must be allowed, or asked about and confirmed, and its input must be the one that was journaled and judged.
  */
 export async function startStep(
   transaction: Transaction,
   params: { readonly stepId: string; readonly owner: string; readonly leaseSeconds: number },
-): Promise<"started" | "busy" | "lost"> {
+): Promise<"started" | "busy" | "lost" | "forbidden"> {
   const { rowCount } = await transaction.query(
-    `update tool_steps set state = 'started', run_owner = $2, lease_expires_at = clock_timestamp() + make_interval(secs => $3)
-      where id = $1 and state = 'prepared'`,
+    `update tool_steps s set state = 'started', run_owner = $2, lease_expires_at = clock_timestamp() + make_interval(secs => $3)
+      where s.id = $1 and s.state = 'prepared' and s.input_digest = sha256(convert_to(s.input, 'UTF8'))
+        and (s.permission = 'allow' or s.permission = 'ask' and exists (
+              select 1 from pending_actions a
+               where a.session_id = s.session_id and a.event_id = s.event_id and a.need = 'confirmation' and a.resolution = 'allow'))
+        and not exists (
+              select 1 from permission_evaluations e
+               where e.step_id = s.id and e.standing = 'receipt'
+                 and (e.input_digest <> s.input_digest or e.permission <> s.permission))`,
     [params.stepId, params.owner, params.leaseSeconds],
   );
   if (rowCount === 1) {
     return "started";
   }
-  const { rows } = await transaction.query<{ live: boolean }>(
-    "select lease_expires_at > clock_timestamp() as live from tool_steps where id = $1",
+  const { rows } = await transaction.query<{ state: ToolStep["state"]; live: boolean }>(
+    "select state, coalesce(lease_expires_at > clock_timestamp(), false) as live from tool_steps where id = $1",
     [params.stepId],
   );
+  if (rows[0]?.state === "prepared") {
+    return "forbidden";
+  }
   return rows[0]?.live ? "busy" : "lost";
 }

@@ -1,21 +1,42 @@
+import { ASK, type Judgment } from "./judgment.ts";
 import type { PinnedTool, ToolOwner } from "./runtime.ts";
 
 /** What the policy says of one call, as the events show it. */
 export interface Verdict {
   readonly permission: "allow" | "ask" | "deny";
   /** Absent when the call was refused before any policy applied: the tool is disabled or unknown. */
-  readonly evaluation: { readonly type: "always_allow" | "always_ask" } | null;
+  readonly evaluation: Evaluation | null;
 }
 
-/** Applies the pinned policy. A custom tool belongs to the application: no policy, no verdict on the event. */
-export function judge(tool: PinnedTool | undefined): Verdict {
-  if (tool === undefined) {
-    return { permission: "deny", evaluation: null };
+/** The public record of how a verdict came about. */
+type Evaluation =
+  | { readonly type: "always_allow" | "always_ask" }
+  | {
+      readonly type: "auto";
+      readonly evaluated_permission:
+        | { readonly type: "allow" }
+        | { readonly type: "ask" | "deny"; readonly reason_code: string };
+    };
+
+/**
+ * Applies the pinned policy; `judgment` is the evaluator's, needed under `auto` alone. A custom tool belongs to the
+ * application: no policy, no verdict on the event.
+ */
+export function judge(tool: PinnedTool | undefined, judgment: Judgment = ASK): Verdict {
+  switch (tool?.policy) {
+    case undefined:
+      return { permission: "deny", evaluation: null };
+    case "always_ask":
+      return { permission: "ask", evaluation: { type: "always_ask" } };
+    case "auto": {
+      const { permission: type, ...reason } = judgment;
+      const evaluated = { type, ...reason } as Extract<Evaluation, { type: "auto" }>["evaluated_permission"];
+      return { permission: type, evaluation: { type: "auto", evaluated_permission: evaluated } };
+    }
+    case "always_allow":
+    case null:
+      return { permission: "allow", evaluation: { type: "always_allow" } };
   }
-  if (tool.policy === "always_ask") {
-    return { permission: "ask", evaluation: { type: "always_ask" } };
-  }
-  return { permission: "allow", evaluation: { type: "always_allow" } };
 }
 
 /** What a call still needs from outside before its turn may go on. */

@@ -62,11 +62,6 @@ function pinToolset(toolset: Extract<ResolvedTool, { type: "agent_toolset_202604
     if (!enabled) {
       return [];
     }
-    if (policy.type === "auto") {
-      throw new Unsupported(
-        `agent.tools: ${name} has the policy auto, which is not supported by this server yet; use always_allow or always_ask.`,
-      );
-    }
     return [
       {
         name,

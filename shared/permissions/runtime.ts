@@ -1,3 +1,5 @@
+import type { PolicyType } from "../contract/tools.ts";
+
 /** Who executes a tool. Policy and execution are separate; see docs/architecture.md. */
 export type ToolOwner = "provider_native" | "platform_managed" | "client_self_hosted" | "client_custom";
 
@@ -6,7 +8,7 @@ export interface PinnedTool {
   readonly name: string;
   readonly owner: ToolOwner;
   /** Null for custom tools: the application owns them. */
-  readonly policy: "always_allow" | "always_ask" | null;
+  readonly policy: PolicyType | null;
   /** The declaration of the provider request: JSON text. */
   readonly declaration: string;
 }

@@ -75,6 +75,7 @@ async function purgeContent(transaction: Transaction, sessionId: string): Promis
 async function purgeJournal(transaction: Transaction, sessionId: string): Promise<void> {
   await run(transaction, sessionId, [
     "delete from context_snapshots where session_id = $1",
+    "delete from permission_evaluations where session_id = $1",
     "delete from tool_steps where session_id = $1",
     "delete from provider_calls where session_id = $1",
     "delete from rounds where session_id = $1",

@@ -5,23 +5,34 @@ import { countPasses, setPermissions, settleStep, stepsOfRound, type ToolStep } 
 import { splice } from "../ledger/event.ts";
 import { actionsOfSteps, raiseBarrier, runnableSteps, waitingEventIds } from "../permissions/barrier.ts";
 import { deniedText, judge, type Need, needsOf, type Verdict } from "../permissions/gate.ts";
+import { type Receipt, ReceiptConflict, receiptsOf } from "../permissions/receipts.ts";
 import type { Product } from "../product.ts";
 import type { SessionRow } from "../sessions/session-row.ts";
 import { SessionUnit } from "../sessions/session-unit.ts";
 import { ensureWork } from "../work/ensure-work.ts";
 import { spanEnd } from "./begin-round.ts";
+import { inputDigest, isJudged, judgeCalls, type UnjudgedCall, unjudgedCalls } from "./judge-calls.ts";
 import { callUsage, latestRound, setRoundState } from "./rounds.ts";
 import { CALL_EVENTS, CALLS_PER_PASS } from "./segment-budget.ts";
+import { TurnBusyError } from "./turn-errors.ts";
 import { addSegmentEvents, lockTurn, setTurnState, type TurnRow } from "./turn-row.ts";
 
 /**
- * The handler of state GateTools: judges every call of the round by the pinned policy, publishes the calls, and writes
- * the barrier and the idle status in the same transaction, so that whoever sees a call can answer it.
+ * The handler of state GateTools: has the calls under `auto` judged, applies the pinned policy to every call of the
+ * round, publishes the calls, and writes the barrier and the idle status in the same transaction, so that whoever sees a call can answer it.
  *
  * Invoked again for a gated round it only tells what may run and whether the turn waits.
  */
 export async function gateTools(product: Product, ref: TurnRef): Promise<GateOutput> {
-  const gated = await inTransaction(product.database, (transaction) => gate(transaction, ref));
+  let gated = await inTransaction(product.database, (transaction) => gate(transaction, ref));
+  if ("unjudged" in gated) {
+    await judgeCalls(product, ref, gated.unjudged);
+    gated = await inTransaction(product.database, (transaction) => gate(transaction, ref));
+  }
+  if ("unjudged" in gated) {
+    // Somebody else's call came to this round meanwhile, or a judgment was given up: the state's Retry looks again.
+    throw new TurnBusyError(ref.turnId);
+  }
   if (gated.sessionId !== null) {
     void product.live.publish(gated.sessionId, { type: "wake" });
   }
@@ -38,7 +49,10 @@ interface Gated {
   readonly environmentId: string | null;
 }
 
-async function gate(transaction: Transaction, ref: TurnRef): Promise<Gated> {
+async function gate(
+  transaction: Transaction,
+  ref: TurnRef,
+): Promise<Gated | { readonly unjudged: readonly UnjudgedCall[] }> {
   const quiet = { sessionId: null, environmentId: null };
   const locked = await lockTurn(transaction, ref);
   const round = locked === null ? null : await latestRound(transaction, ref.turnId);
@@ -60,7 +74,13 @@ async function gate(transaction: Transaction, ref: TurnRef): Promise<Gated> {
     return { ...quiet, output: { ...ref, ...stand, run } };
   }
 
-  const judged = steps.map((step) => ({ step, verdict: verdictOf(session, step) }));
+  const judgeable = steps.filter((step) => isJudged(session, step));
+  const receipts = await receiptsOf(transaction, judgeable);
+  const unjudged = await unjudgedCalls(transaction, locked, judgeable, receipts);
+  if (unjudged.length > 0) {
+    return { unjudged };
+  }
+  const judged = steps.map((step) => ({ step, verdict: verdictOf(session, step, receipts.get(step.id)) }));
   await setPermissions(
     transaction,
     judged.map(({ step, verdict }) => ({ stepId: step.id, permission: verdict.permission })),
@@ -165,10 +185,16 @@ export async function standing(
   };
 }
 
-function verdictOf(session: SessionRow, step: ToolStep): Verdict {
-  return step.owner === "none"
-    ? judge(undefined)
-    : judge(session.runtime.tools.find((tool) => tool.name === step.name));
+/** Throws `ReceiptConflict` when a call's input is not the one that was judged. */
+function verdictOf(session: SessionRow, step: ToolStep, receipt: Receipt | undefined): Verdict {
+  if (step.owner === "none") {
+    return judge(undefined);
+  }
+  const tool = session.runtime.tools.find((candidate) => candidate.name === step.name);
+  if (receipt !== undefined && !receipt.inputDigest.equals(inputDigest(step))) {
+    throw new ReceiptConflict(step.id);
+  }
+  return judge(tool, receipt?.judgment);
 }
 
 function useEvent(step: ToolStep, verdict: Verdict): { type: string; payload: string } {
@@ -181,10 +207,10 @@ function useEvent(step: ToolStep, verdict: Verdict): { type: string; payload: st
   return { type: "agent.tool_use", payload: splice(fields, { input: step.input }) };
 }
 
-/** A call of no tool's is denied; when the tool exists, the model wrote an input that is no JSON object. */
+/** A call of no tool's is denied, or one that was judged so; otherwise the model wrote an input that is no JSON object. */
 function refusalText(session: SessionRow, step: ToolStep): string {
   const exists = session.runtime.tools.some((tool) => tool.name === step.name);
-  return exists
+  return exists && step.owner === "none"
     ? `The input of ${step.name} is not a valid JSON object; the call was not run.`
     : deniedText(step.name, null);
 }

@@ -3,8 +3,10 @@ import { derivedId } from "../contract/ids.ts";
 import { inTransaction } from "../db/transaction.ts";
 import { isSettled, settleStep, startStep, stepById, type ToolStep } from "../journal/tool-steps.ts";
 import { splice } from "../ledger/event.ts";
+import { deniedText } from "../permissions/gate.ts";
 import type { Product } from "../product.ts";
 import { SessionUnit } from "../sessions/session-unit.ts";
+import { refuse } from "./gate-tools.ts";
 import type { ToolOutcome } from "./tool-executor.ts";
 import { TurnBusyError } from "./turn-errors.ts";
 import { lockTurn } from "./turn-row.ts";
@@ -31,6 +33,13 @@ export async function runTool(product: Product, input: RunToolInput): Promise<vo
     });
     if (started === "busy") {
       throw new TurnBusyError(ref.turnId);
+    }
+    if (started === "forbidden") {
+      product.log.error("A call was handed out that nothing entitles to run; it is refused.", { step_id: found.id });
+      const unit = new SessionUnit(transaction, locked.session);
+      await refuse(transaction, unit, locked.turn.threadId, found, deniedText(found.name, null));
+      await unit.flush();
+      return null;
     }
     return { step: found, lost: started === "lost" };
   });

@@ -102,6 +102,16 @@ export async function lockTurn(transaction: Transaction, ref: TurnRef): Promise<
   return { session, turn, owned };
 }
 
+/** Whether the segment is still the turn's own, without a lock: a hint for whoever works on it, never a right to write. */
+export async function isCurrent(database: Transaction, ref: TurnRef): Promise<boolean> {
+  const { rows } = await database.query<{ current: boolean }>(
+    `select t.segment = $2 and t.state in ${ACTIVE} and s.deleting_at is null as current
+       from turns t join sessions s on s.id = t.session_id where t.id = $1`,
+    [ref.turnId, ref.segment],
+  );
+  return rows[0]?.current ?? false;
+}
+
 /** The thread's active turn; null while the thread is free. */
 export async function activeTurn(
   transaction: Transaction,

@@ -53,7 +53,6 @@ const only = (config: object) => [
 const auto = { permission_policy: { type: "auto" } };
 const unusable: readonly (readonly [string, object, string])[] = [
   ["MCP servers", { mcp_servers: [mcp], tools: [{ type: "mcp_toolset", mcp_server_name: "issues" }] }, "MCP"],
-  ["the policy auto for one tool", { tools: only({ name: "bash", ...auto }) }, "auto"],
   ["the policy auto for all tools", { tools: [{ ...built, default_config: auto }] }, "auto"],
   ["web_search", { tools: only({ name: "web_search" }) }, "web_search"],
   ["web_fetch", { tools: only({ name: "web_fetch" }) }, "web_fetch"],
