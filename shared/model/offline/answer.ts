@@ -1,6 +1,8 @@
 /** The offline model's answer to one request: a pure function of the request's text. */
 import { createHash } from "node:crypto";
+import { CRITERIA } from "../../permissions/criteria.ts";
 import type { ModelUsage } from "../model.ts";
+import { offlineJudgment } from "./judgment.ts";
 import { readRequest } from "./requests.ts";
 import { plan, type Step } from "./rules.ts";
 import { announce, introduce, report } from "./wording.ts";
@@ -23,6 +25,10 @@ const CHARS_PER_TOKEN = 4;
 export function offlineAnswer(body: string): OfflineAnswer {
   const request = readRequest(body);
   const hash = createHash("sha256").update(body).digest("hex").slice(0, 22);
+  if (request.system === CRITERIA) {
+    const blocks = [{ type: "text", text: offlineJudgment(request.instruction) }] as const;
+    return { id: `msg_${hash}`, model: request.model, blocks, stopReason: "end_turn", usage: usageOf(body, blocks) };
+  }
   const { steps, parallel } = plan(request.instruction, request.tools);
   const offered = new Set(request.tools.map((tool) => tool.name));
   const possible = steps.filter((step) => offered.has(step.tool));

@@ -23,6 +23,8 @@ export interface PastCall {
 
 export interface OfflineRequest {
   readonly model: string;
+  /** The system text; an empty string when there is none. */
+  readonly system: string;
   readonly maxTokens: number;
   /** Those that the client answers; server tools (`web_search`) need a real provider. */
   readonly tools: readonly OfferedTool[];
@@ -48,6 +50,7 @@ interface WireMessage {
 
 interface WireRequest {
   readonly model?: string;
+  readonly system?: unknown;
   readonly max_tokens?: number;
   readonly tools?: readonly { readonly type?: string; readonly name: string; readonly input_schema?: JsonSchema }[];
   readonly tool_choice?: { readonly type?: string };
@@ -62,6 +65,7 @@ export function readRequest(body: string): OfflineRequest {
   const results = new Map(since.map((block) => [block.tool_use_id, block]));
   return {
     model: wire.model ?? "offline",
+    system: typeof wire.system === "string" ? wire.system : "",
     maxTokens: wire.max_tokens ?? Number.MAX_SAFE_INTEGER,
     tools: wire.tool_choice?.type === "none" ? [] : clientTools(wire),
     instruction: textOf(messages[asked]?.content).trim(),
