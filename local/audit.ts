@@ -6,6 +6,7 @@ import { createPool } from "../shared/db/pool.ts";
 import { findAddress } from "./database-address.ts";
 import { localLog } from "./local-log.ts";
 import { readSettings, SettingsError } from "./settings.ts";
+import { terminalTable } from "./terminal-table.ts";
 
 const PROJECT = fileURLToPath(new URL("..", import.meta.url));
 
@@ -49,16 +50,7 @@ function table(requests: readonly AuditedRequest[]): string {
     `${request.inputTokens} / ${request.outputTokens}`,
     request.createdAt.toISOString(),
   ]);
-  const widths = head.map((name, column) => Math.max(name.length, ...rows.map((row) => row[column]?.length ?? 0)));
-  return [head, ...rows]
-    .map(
-      (row) =>
-        `${row
-          .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-          .join("  ")
-          .trimEnd()}\n`,
-    )
-    .join("");
+  return terminalTable(head, rows);
 }
 
 const program = new Command("npm run audit --")

@@ -35,4 +35,4 @@ for (const name of names) {
   process.stderr.write(`${name} …\n`);
   rows.push(...((await bench?.()) ?? []));
 }
-process.stdout.write(`\n${table(rows)}\n`);
+process.stdout.write(`\n${table(rows)}`);

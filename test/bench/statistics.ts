@@ -1,3 +1,5 @@
+import { terminalTable } from "../../local/terminal-table.ts";
+
 /** The value below which `share` of the samples lie (nearest rank). `share` is in (0, 1]. */
 export function percentile(samples: readonly number[], share: number): number {
   const sorted = [...samples].sort((a, b) => a - b);
@@ -20,17 +22,8 @@ export interface Row {
 
 /** The report as a table for the terminal. */
 export function table(rows: readonly Row[]): string {
-  const cells = [
+  return terminalTable(
     ["what", "measured", "target", ""],
-    ...rows.map((row) => [row.what, row.measured, row.target, row.met === null ? "" : row.met ? "ok" : "missed"]),
-  ];
-  const widths = [0, 1, 2, 3].map((column) => Math.max(...cells.map((row) => (row[column] ?? "").length)));
-  return cells
-    .map((row) =>
-      row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join("  ")
-        .trimEnd(),
-    )
-    .join("\n");
+    rows.map((row) => [row.what, row.measured, row.target, row.met === null ? "" : row.met ? "ok" : "missed"]),
+  );
 }
