@@ -231,6 +231,9 @@ export async function provesInputs(
   return wrong;
 }
 
+/** Calls of one round in the jobs that are played. */
+const AT_ONCE = 2;
+
 /**
  * The journal and the provider agree: every answered or refused call is in the journal under its request id with what
  * the provider counted; a request of the provider's that no row knows by its id was cut off by a crash or an abort, and
@@ -249,9 +252,12 @@ export async function provesUsage(
     provider_request_id: string | null;
     input_tokens: number;
     output_tokens: number;
-  }>("select state, provider_request_id, input_tokens, output_tokens from provider_calls where session_id = $1", [
-    sessionId,
-  ]);
+  }>(
+    `select state, provider_request_id, input_tokens::int, output_tokens::int from provider_calls where session_id = $1
+      union all
+     select standing, provider_request_id, input_tokens::int, output_tokens::int from permission_evaluations where session_id = $1`,
+    [sessionId],
+  );
   const wrong: string[] = [];
   const known = new Set<string>();
   for (const call of calls) {
@@ -271,12 +277,16 @@ export async function provesUsage(
   }
   const asked = [...provider.calls.values()].filter(({ job }) => options.jobs.has(job));
   const unknown = asked.filter(({ requestId }) => !known.has(requestId));
-  if (unknown.length > options.lost) {
+  // A model's call is written down before it is made; an evaluation is not, and those of one round run side by side.
+  const own = unknown.filter(({ evaluates }) => evaluates === null);
+  const judgments = unknown.filter(({ evaluates }) => evaluates !== null);
+  if (own.length > options.lost || judgments.length > options.lost * AT_ONCE) {
     wrong.push(
-      `the journal does not know ${unknown.map(({ requestId }) => requestId).join()}, of which ${options.lost} may be lost`,
+      `the journal does not know ${unknown.map(({ requestId }) => requestId).join()}; ${options.lost} requests and ` +
+        `${options.lost * AT_ONCE} judgments may be lost`,
     );
   }
-  if (calls.length < asked.length)
+  if (calls.length < asked.length - judgments.length)
     wrong.push(`the provider was asked ${asked.length} times, the journal has ${calls.length} calls`);
   const sum = (field: "input_tokens" | "output_tokens") => calls.reduce((total, call) => total + call[field], 0);
   const { rows } = await database.query<{ input_tokens: number; output_tokens: number }>(

@@ -2,11 +2,19 @@
  * A provider that answers by what the conversation asks for, however often it is asked, and checks every request as a
  * strict Messages endpoint would. A message says `JOB <name> <kind>`; the rounds of each kind are below.
  */
+import { CRITERIA } from "../../shared/permissions/criteria.ts";
 import { answerEvents, type FakeReply, failure, sse } from "../fake-model/replies.ts";
 import { type FakeModel, type RecordedRequest, startFakeModel } from "../fake-model/server.ts";
 
+/** bash is judged by the model before each call, edit by a person. */
 export const AGENT_TOOLS = [
-  { type: "agent_toolset_20260401", configs: [{ name: "edit", permission_policy: { type: "always_ask" } }] },
+  {
+    type: "agent_toolset_20260401",
+    configs: [
+      { name: "bash", permission_policy: { type: "auto" } },
+      { name: "edit", permission_policy: { type: "always_ask" } },
+    ],
+  },
 ];
 
 /**
@@ -40,6 +48,8 @@ export interface CountedCall {
   readonly input: number;
   readonly output: number;
   readonly refused: boolean;
+  /** Asked as the permission evaluator: which call. */
+  readonly evaluates: string | null;
 }
 
 export interface FaultProvider {
@@ -82,7 +92,8 @@ export async function startFaultProvider(
   const issued = new Map<string, string>();
 
   const script = (request: RecordedRequest, n: number): FakeReply => {
-    const { messages } = JSON.parse(request.body) as { messages: readonly Message[] };
+    const { system, messages } = JSON.parse(request.body) as { system?: string; messages: readonly Message[] };
+    if (system === CRITERIA) return judge(messages, n);
     for (const complaint of illegalities(messages, issued)) complaints.push(`provider request ${n}: ${complaint}`);
     const asked = currentJob(messages);
     if (asked === null) {
@@ -91,13 +102,39 @@ export async function startFaultProvider(
     }
     newest.set(asked.name, messages);
     const requestId = `req_fault_${n}`;
-    const count = { requestId, job: asked.name, input: 100 + n, output: 10 + (n % 17) };
+    const count = { requestId, job: asked.name, input: 100 + n, output: 10 + (n % 17), evaluates: null };
     if (options.refuses?.({ job: asked.name, round: asked.round, n }) === true) {
       calls.set(requestId, { ...count, input: 0, output: 0, refused: true });
       return failure(529, "overloaded_error", "Busy.", { "retry-after": "1", "request-id": requestId });
     }
     calls.set(requestId, { ...count, refused: false });
     return { headers: { "request-id": requestId }, steps: steps(answer(asked, count), options.pauseMs?.(n) ?? 0) };
+  };
+
+  /** Allows every call, but says so only of one that the model made for a job of the client's. */
+  const judge = (messages: readonly Message[], n: number): FakeReply => {
+    const envelope = JSON.parse(messages[0]?.content[0]?.text ?? "{}") as {
+      intent: { client_messages: readonly string[] };
+      call: { input: { command?: string } };
+    };
+    const job = JOB.exec(envelope.intent.client_messages.at(-1) ?? "")?.[1];
+    if (job === undefined) complaints.push(`provider request ${n}: there is no job in the intent`);
+    const count = {
+      requestId: `req_fault_${n}`,
+      job: job ?? "",
+      input: 100 + n,
+      output: 10 + (n % 17),
+      refused: false,
+    };
+    calls.set(count.requestId, { ...count, evaluates: envelope.call.input.command ?? "" });
+    const events = answerEvents({
+      id: `msg_${count.requestId}`,
+      model: "fault-1",
+      blocks: [{ type: "text", text: '{"permission":"allow"}' }],
+      stopReason: "end_turn",
+      usage: { ...NO_CACHE, inputTokens: count.input, outputTokens: count.output },
+    });
+    return { headers: { "request-id": count.requestId }, steps: steps(events, options.pauseMs?.(n) ?? 0) };
   };
 
   const answer = (
