@@ -30,6 +30,33 @@ test("what was written is there when the work resolves, and gone when it rejects
   expect(await marks()).toEqual([{ name: "kept" }]);
 });
 
+test("on a saturated pool no transaction's statements fall into another one's (F29)", async () => {
+  const pool = createPool({ connectionString: database.connectionString, max: 2, log: silent });
+  const twoMarks = (n: number) =>
+    inTransaction(pool, async (transaction) => {
+      await mark(transaction, `${n} first`);
+      await new Promise((resolve) => setImmediate(resolve));
+      await mark(transaction, `${n} second`);
+      if (n % 2 === 1) throw new Error("odd");
+    });
+
+  await Promise.allSettled(Array.from({ length: 10 }, (_, n) => twoMarks(n)));
+
+  expect((await marks()).map(({ name }) => name)).toEqual([
+    "0 first",
+    "0 second",
+    "2 first",
+    "2 second",
+    "4 first",
+    "4 second",
+    "6 first",
+    "6 second",
+    "8 first",
+    "8 second",
+  ]);
+  await pool.end();
+});
+
 test("a refused statement is the error that the caller gets, and the connection is used again", async () => {
   const pool = createPool({ connectionString: database.connectionString, max: 1, log: silent });
   const failed = inTransaction(pool, async (transaction) => {

@@ -38,6 +38,18 @@ test("a start is delivered under the segment's name, and its row stays until the
   expect(await session.outbox()).toEqual([]);
 });
 
+test("an execution's name is the whole turn id and its segment: nothing is cut, so that no two turns share one (F22)", async () => {
+  const other = await hand.open();
+  await relayAfterCommit(hand.product, [...(await session.send(go)).outbox, ...(await other.send(go)).outbox]);
+  const turnIds = [(await session.ref()).turnId, (await other.ref()).turnId];
+
+  expect(hand.starts.slice(-2).map(({ name }) => name)).toEqual(turnIds.map((turnId) => `${turnId}-1`));
+  // What Step Functions allows; the largest segment that a turn can count to has ten digits.
+  for (const turnId of turnIds) {
+    expect(`${turnId}-2147483647`).toMatch(/^[0-9A-Za-z_-]{1,80}$/);
+  }
+});
+
 test("an orchestrator that fails neither rejects nor loses anything: the row is found again by the relay", async () => {
   hand.orchestrator.start = () => Promise.reject(new TypeError("No such host."));
   const { outbox } = await session.send(go);
@@ -90,7 +102,7 @@ test("a name that is taken by an execution which did nothing is lost: the next s
   expect(await callModel(hand.product, { turnId, segment: 2 })).toEqual({ turnId, segment: 2, next: "end" });
 });
 
-test("a name that is taken by an execution which did its work is left alone", async () => {
+test("a name that is taken by an execution which did its work is left alone: started twice, run once (F23)", async () => {
   const { outbox } = await session.send(go);
   const ref = await session.ref();
   hand.replies.push(answers("end_turn", text("Hello.")));

@@ -51,9 +51,15 @@ const leases = async () =>
       [session.id],
     )
   ).rows;
+const journaledKeys = async () =>
+  (
+    await hand.database.pool.query("select idempotency_key from tool_steps where session_id = $1 order by position", [
+      session.id,
+    ])
+  ).rows.map((row) => row.idempotency_key);
 const expireLeases = () => hand.database.pool.query("update tool_steps set lease_expires_at = now() - interval '1 s'");
 
-test("an allowed call is prepared, started, completed; its result is published once and reaches the model", async () => {
+test("an allowed call is prepared, started, completed; its key is journaled before it is dispatched (F04), its result published once", async () => {
   const { ref, gated, steps } = await called("always_allow", { url: "a" });
   const stepId = steps[0]?.id ?? "";
   expect(gated).toEqual({ ...ref, run: [stepId], round: 1, next: "continue" });
@@ -61,6 +67,7 @@ test("an allowed call is prepared, started, completed; its result is published o
   hand.runTool = async (call) => {
     ran.push(call);
     expect(await leases()).toEqual([{ state: "started", run_owner: "by-hand", live: true }]);
+    expect(await journaledKeys()).toEqual([call.idempotencyKey]);
     return { content: '[{"type":"text","text":"a page"}]', isError: false };
   };
 
@@ -111,7 +118,7 @@ test("while one invocation runs the call another one is told to come back", asyn
   expect(await session.steps()).toMatchObject([{ state: "completed" }]);
 });
 
-test("a call whose process was lost is ambiguous: never run twice, and the model is told", async () => {
+test("a call whose process was lost is ambiguous: never run twice, and the model is told (F03)", async () => {
   const { ref, steps } = await called("always_allow", {});
   const input = { ...ref, stepId: steps[0]?.id ?? "" };
   const started = Promise.withResolvers<void>();
@@ -239,4 +246,19 @@ test("a late GateTools of a round that was followed by one without calls changes
     ref.turnId,
   ]);
   expect(rounds.rows).toEqual([{ state: "gated" }, { state: "answered" }]);
+});
+
+test("no state's output grows with what a tool answers or a model asks for (F21)", async () => {
+  const large = JSON.stringify([text("x".repeat(2_000_000))]);
+  hand.runTool = async () => ({ content: large, isError: false });
+  session = await hand.open([], [{ ...SERVER_TOOL, policy: "always_allow" }]);
+  const calls = Array.from({ length: 128 }, (_, n) => use(`toolu_${n}`, "fetch_page", { url: "x".repeat(10_000) }));
+  hand.replies.push(answers("tool_use", ...calls));
+  await session.send(go);
+  const ref = await session.ref();
+  const outputs: unknown[] = [await callModel(hand.product, ref), await gateTools(hand.product, ref)];
+  const [first] = await session.steps();
+  outputs.push(await runTool(hand.product, { ...ref, stepId: first?.id ?? "" }), await gateTools(hand.product, ref));
+  expect(outputs.map((output) => (JSON.stringify(output) ?? "").length).every((length) => length < 2048)).toBe(true);
+  expect((await session.steps())[0]?.result).toBe(large);
 });

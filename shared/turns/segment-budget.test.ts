@@ -45,7 +45,7 @@ describe("the budget of an execution", () => {
     expect(2 + worst("RunTool", inner) + worst("ToolFailed", inner)).toBeLessThanOrEqual(CALL_EVENTS);
   });
 
-  test("hands over while one more round with 40 calls still fits below 20,000", () => {
+  test("hands over while one more round with 40 calls still fits below 20,000 (F20)", () => {
     expect(mustHandOver(16_050)).toBe(false);
     expect(mustHandOver(16_051)).toBe(true);
   });

@@ -137,7 +137,7 @@ const answersAgain = () =>
     .poll(async () => (await scripted.server.request(`/v1/sessions/${session?.id}`)).status, { timeout: 15_000 })
     .toBe(200);
 
-test("all connections are cut while the model is asked: the process lives, and its answer is stored once", async () => {
+test("all connections are cut while the model is asked: the process lives, and its answer is stored once (F26)", async () => {
   const gate = Promise.withResolvers<void>();
   const model = await scripted.script(held(gate.promise, "Here I am."));
   session = await SessionDriver.open(scripted.server);
