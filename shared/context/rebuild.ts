@@ -69,12 +69,7 @@ export async function rebuildRequest(
   if (row === undefined) {
     return null;
   }
-  await database.query("insert into audit_records (id, session_id, actor, action) values ($1, $2, $3, $4)", [
-    newId("audit"),
-    params.sessionId,
-    params.actor,
-    `read request ${params.number} (${row.call_id})`,
-  ]);
+  await recordLook(database, { ...params, action: `read request ${params.number} (${row.call_id})` });
   if (row.adapter_version !== ADAPTER_VERSION) {
     throw new AuditMismatch(`It was built by adapter ${row.adapter_version}; this release has ${ADAPTER_VERSION}.`);
   }
@@ -90,6 +85,19 @@ export async function rebuildRequest(
     throw new AuditMismatch("The rebuilt request has another digest than the one that was sent.");
   }
   return { request: toRequest(row), body };
+}
+
+/** Every look at what people and models said to each other, outside the API, is recorded. */
+export async function recordLook(
+  database: Transaction,
+  look: { readonly sessionId: string; readonly actor: string; readonly action: string },
+): Promise<void> {
+  await database.query("insert into audit_records (id, session_id, actor, action) values ($1, $2, $3, $4)", [
+    newId("audit"),
+    look.sessionId,
+    look.actor,
+    look.action,
+  ]);
 }
 
 async function readRequests(database: Transaction, sessionId: string): Promise<Row[]> {

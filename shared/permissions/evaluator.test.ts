@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { type Model, ModelAborted, ModelError, type ModelRequest, type ModelResponse } from "../model/model.ts";
 import { CRITERIA } from "./criteria.ts";
@@ -54,14 +55,15 @@ test("the request: the session's model, no tools, no thinking, at most 1,024 tok
 });
 
 test("the model's own judgment, with what it cost and what it was shown", async () => {
-  const { evaluate } = answering(async () =>
+  const { asked, evaluate } = answering(async () =>
     response({ content: `[${text('{"permission":"deny","reason_code":"high_risk"}')}]` }),
   );
   expect(await evaluate()).toEqual({
     judgment: { permission: "deny", reason_code: "high_risk" },
     fallback: null,
-    // SHA-256 of {"call":1}
-    envelopeDigest: Buffer.from("564eaa0ed7d18956f227f7339aafdd4e1c21579d6ea1134ffbbe50fddd7913ad", "hex"),
+    requestDigest: createHash("sha256")
+      .update(asked[0]?.body ?? "")
+      .digest(),
     model: "test-1",
     stopReason: "end_turn",
     requestId: "req_judge",

@@ -22,8 +22,8 @@ export interface Evaluation {
   readonly judgment: Judgment;
   /** Null when the judgment is the model's own. */
   readonly fallback: Fallback | null;
-  /** SHA-256 of what the model was shown; null when it was not asked. */
-  readonly envelopeDigest: Buffer | null;
+  /** SHA-256 of the request's body; null when the model was not asked. */
+  readonly requestDigest: Buffer | null;
   readonly model: string;
   readonly stopReason: string | null;
   readonly requestId: string | null;
@@ -61,10 +61,11 @@ export function modelEvaluator(model: Model, options: { readonly deadlineMs?: nu
   return {
     async evaluate({ model: modelId, envelope, signal }) {
       const deadline = AbortSignal.timeout(options.deadlineMs ?? DEADLINE_MS);
-      const told = { envelopeDigest: createHash("sha256").update(envelope).digest(), model: modelId };
+      const body = evaluationRequest(modelId, envelope);
+      const told = { requestDigest: createHash("sha256").update(body).digest(), model: modelId };
       try {
         const response = await model.stream({
-          body: evaluationRequest(modelId, envelope),
+          body,
           signal: AbortSignal.any([signal, deadline]),
         });
         const { stopReason, requestId, usage } = response;
@@ -89,7 +90,7 @@ export function fallbackEvaluation(model: string, fallback: Fallback): Evaluatio
   return {
     judgment: ASK,
     fallback,
-    envelopeDigest: null,
+    requestDigest: null,
     model,
     stopReason: null,
     requestId: null,

@@ -1,7 +1,8 @@
 import type { Transaction } from "../db/transaction.ts";
 import { type Block, readBlocks } from "../model/content-blocks.ts";
-import { END_OF_TURN, readTranscript, type TranscriptEntry } from "../transcript/transcript.ts";
-import type { Quote } from "./trust-envelope.ts";
+import { END_OF_TURN, type EntryPlace, readTranscript, type TranscriptEntry } from "../transcript/transcript.ts";
+import type { SessionRuntime } from "./runtime.ts";
+import { type Quote, trustEnvelope } from "./trust-envelope.ts";
 
 /**
  * Where the texts of a thread come from, read before any projection: the ledger says what the client wrote, and when the
@@ -12,7 +13,7 @@ import type { Quote } from "./trust-envelope.ts";
  * Texts of the client's messages that the turn answers: those that were taken up no later than its trigger. A message
  * that is queued while the turn runs authorises nothing in it.
  */
-export async function readClientMessages(
+async function readClientMessages(
   transaction: Transaction,
   turn: { readonly sessionId: string; readonly threadId: string; readonly triggerEventId: string },
 ): Promise<string[]> {
@@ -29,15 +30,42 @@ export async function readClientMessages(
   });
 }
 
-/** Everything that the thread holds besides its intent, oldest first, each with its source. */
-export async function readQuotes(
-  transaction: Transaction,
-  turn: { readonly threadId: string; readonly ordinal: number },
-): Promise<Quote[]> {
-  const through = { turn: turn.ordinal, entry: END_OF_TURN };
-  return quotesOf(await readTranscript(transaction, { threadId: turn.threadId, through }));
+/** What a call is judged by, and the place in the transcript up to which it was read: enough to read it again. */
+export interface Conversation {
+  readonly clientMessages: readonly string[];
+  readonly quotes: readonly Quote[];
+  readonly through: EntryPlace;
 }
 
+/** Reads the conversation of a turn up to a place in its transcript; all of it, as it stands, by default. */
+export async function readConversation(
+  transaction: Transaction,
+  turn: {
+    readonly sessionId: string;
+    readonly threadId: string;
+    readonly ordinal: number;
+    readonly triggerEventId: string;
+  },
+  through: EntryPlace = { turn: turn.ordinal, entry: END_OF_TURN },
+): Promise<Conversation> {
+  const transcript = await readTranscript(transaction, { threadId: turn.threadId, through });
+  return {
+    clientMessages: await readClientMessages(transaction, turn),
+    quotes: quotesOf(transcript),
+    through: transcript.at(-1)?.place ?? { turn: 0, entry: 0 },
+  };
+}
+
+/** The evaluator's envelope for one call of that conversation. */
+export function envelopeOf(
+  runtime: Pick<SessionRuntime, "system">,
+  { clientMessages, quotes }: Conversation,
+  step: { readonly name: string; readonly input: string },
+): ReturnType<typeof trustEnvelope> {
+  return trustEnvelope({ agentSystem: runtime.system, clientMessages, quotes, tool: step.name, input: step.input });
+}
+
+/** Everything that a transcript holds besides its intent, oldest first, each with its source. */
 export function quotesOf(transcript: readonly Pick<TranscriptEntry, "role" | "content">[]): Quote[] {
   const tools = new Map<string, string>();
   return transcript.flatMap((entry) =>

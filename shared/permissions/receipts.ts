@@ -2,6 +2,7 @@ import { newId } from "../contract/ids.ts";
 import type { Transaction } from "../db/transaction.ts";
 import { NO_USAGE } from "../journal/provider-calls.ts";
 import type { ToolStep } from "../journal/tool-steps.ts";
+import type { EntryPlace } from "../transcript/transcript.ts";
 import { EVALUATOR_VERSION, type Evaluation } from "./evaluator.ts";
 import type { Judgment } from "./judgment.ts";
 
@@ -69,6 +70,9 @@ export async function saveEvaluation(
     readonly step: Pick<ToolStep, "id" | "turnId">;
     readonly inputDigest: Buffer;
     readonly provider: string;
+    readonly runtimeRevision: number;
+    /** Up to where the transcript was read. */
+    readonly through: EntryPlace;
     readonly owned: boolean;
     readonly evaluation: Evaluation;
   },
@@ -82,10 +86,10 @@ export async function saveEvaluation(
   const usage = evaluation.usage ?? NO_USAGE;
   await transaction.query(
     `insert into permission_evaluations (id, workspace_id, session_id, turn_id, step_id, standing, segment, input_digest,
-                                         envelope_digest, evaluator_version, provider, model, permission, reason_code, fallback,
+                                         runtime_revision, through_turn, through_entry, request_digest, evaluator_version, provider, model, permission, reason_code, fallback,
                                          stop_reason, provider_request_id, input_tokens, output_tokens,
                                          cache_read_input_tokens, cache_creation_input_tokens, created_at)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, now())`,
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, now())`,
     [
       newId("peval"),
       params.workspaceId,
@@ -95,7 +99,10 @@ export async function saveEvaluation(
       standing,
       params.segment,
       params.inputDigest,
-      evaluation.envelopeDigest,
+      params.runtimeRevision,
+      params.through.turn,
+      params.through.entry,
+      evaluation.requestDigest,
       EVALUATOR_VERSION,
       params.provider,
       evaluation.model,

@@ -9,12 +9,13 @@ import {
   modelEvaluator,
   type PermissionEvaluator,
 } from "../permissions/evaluator.ts";
-import { readClientMessages, readQuotes } from "../permissions/provenance.ts";
+import { envelopeOf, readConversation } from "../permissions/provenance.ts";
 import { type Receipt, saveEvaluation } from "../permissions/receipts.ts";
-import { trustEnvelope } from "../permissions/trust-envelope.ts";
+import type { trustEnvelope } from "../permissions/trust-envelope.ts";
 import type { Product } from "../product.ts";
 import type { SessionRow } from "../sessions/session-row.ts";
 import { SessionUnit } from "../sessions/session-unit.ts";
+import type { EntryPlace } from "../transcript/transcript.ts";
 import { isCurrent, type LockedTurn, lockTurn } from "./turn-row.ts";
 
 /** How often it is looked whether the turn is still ours; an interrupt reaches a judgment within a second. */
@@ -27,6 +28,9 @@ export interface UnjudgedCall {
   readonly step: ToolStep;
   readonly envelope: ReturnType<typeof trustEnvelope>;
   readonly model: string;
+  readonly runtimeRevision: number;
+  /** Up to where the transcript was read for it. */
+  readonly through: EntryPlace;
 }
 
 /**
@@ -43,13 +47,14 @@ export async function unjudgedCalls(
   if (missing.length === 0) {
     return [];
   }
-  const clientMessages = await readClientMessages(transaction, turn);
-  const quotes = await readQuotes(transaction, turn);
-  const { system: agentSystem, model } = session.runtime;
+  const conversation = await readConversation(transaction, turn);
+  const { runtimeRevision, runtime } = session;
   return missing.map((step) => ({
     step,
-    model,
-    envelope: trustEnvelope({ agentSystem, clientMessages, quotes, tool: step.name, input: step.input }),
+    model: runtime.model,
+    runtimeRevision,
+    through: conversation.through,
+    envelope: envelopeOf(runtime, conversation, step),
   }));
 }
 
@@ -113,6 +118,8 @@ async function judgeCall(
       step: call.step,
       inputDigest: inputDigest(call.step),
       provider: product.model.provider,
+      runtimeRevision: call.runtimeRevision,
+      through: call.through,
       owned: locked.owned && !signal.aborted,
       evaluation,
     });

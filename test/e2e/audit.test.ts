@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { AuditMismatch, listRequests, rebuildRequest } from "../../shared/context/rebuild.ts";
+import { listJudgments, rebuildJudgment } from "../../shared/permissions/rebuild-judgment.ts";
 import { calls, type ScriptedServer, says, startScriptedServer, toolUse } from "./scripted-model.ts";
-import { customResult, customTool, isTurnEnd, message, SessionDriver } from "./session-driver.ts";
+import { customResult, customTool, isTurnEnd, message, SessionDriver, toolset } from "./session-driver.ts";
 
 let scripted: ScriptedServer;
 beforeAll(async () => {
@@ -47,6 +48,33 @@ test("every request of a session, later rounds included, is rebuilt byte for byt
   );
   expect(rows.map((row) => row.actor)).toEqual(["tester", "tester", "tester"]);
   expect(rows[0].action).toMatch(/^read request 1 \(pcall_/);
+});
+
+test("the request of a judgment is rebuilt too, though the conversation has gone on; one that was not made is nothing", async () => {
+  const auto = { name: "bash", permission_policy: { type: "auto" } };
+  const provider = await scripted.script(
+    calls(toolUse("toolu_1", "bash", { command: "ls" })),
+    says('{"permission":"deny","reason_code":"high_risk"}'),
+    says("I may not."),
+    says("Hello again."),
+  );
+  const session = await SessionDriver.open(scripted.server, { tools: [toolset(auto)] });
+  await session.send(message("look around"));
+  await session.until(isTurnEnd);
+  await session.send(message("and now?"));
+  await session.until(isTurnEnd);
+  session.close();
+
+  const { pool } = scripted.server.database;
+  const [judgment, ...more] = await listJudgments(pool, session.id);
+  expect(more).toEqual([]);
+  expect(judgment).toMatchObject({ tool: "bash", permission: "deny", standing: "receipt", fallback: null });
+  const look = { sessionId: session.id, actor: "tester" };
+  const rebuilt = await rebuildJudgment(pool, { ...look, id: judgment?.id ?? "" });
+  expect(rebuilt?.body).toBe(provider.requests[1]?.body);
+  expect(await rebuildJudgment(pool, { ...look, id: "peval_none" })).toBeNull();
+  const { rows } = await pool.query("select actor, action from audit_records where session_id = $1", [session.id]);
+  expect(rows).toEqual([{ actor: "tester", action: `read judgment ${judgment?.id}` }]);
 });
 
 test("a request that was never made is nothing, and leaves no record", async () => {

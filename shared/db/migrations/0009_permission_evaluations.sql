@@ -10,8 +10,11 @@ create table permission_evaluations (
   standing text not null check (standing in ('receipt', 'surplus')),
   segment integer not null,
   input_digest bytea not null,
-  -- Null when the model was not asked.
-  envelope_digest bytea,
+  -- The recipe of the request, as in context_snapshots; the digest is null when the model was not asked.
+  runtime_revision integer not null,
+  through_turn integer not null,
+  through_entry integer not null,
+  request_digest bytea,
   evaluator_version text not null,
   provider text not null,
   model text not null,
