@@ -1,10 +1,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import type { Log } from "../shared/ports/log.ts";
+import { EXIT } from "../worker/command.ts";
+import { ALLOW_PROCESS } from "../worker/sandbox/choose-launcher.ts";
 
 const WORKER = fileURLToPath(new URL("../worker/main.ts", import.meta.url));
-/** Exit codes of the worker that a restart cannot mend: wrong usage, credentials refused. */
-const FINAL_CODES = [2, 3];
+/** Exit codes of the worker that a restart cannot mend. */
+const FINAL_CODES: readonly number[] = [EXIT.usage, EXIT.refused, EXIT.noLauncher];
 /** What the worker may know of our environment: never our API key or the model's, which its tools could read there. */
 const PASSED_ON = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM", "NODE_COMPILE_CACHE"];
 
@@ -17,11 +19,20 @@ function passedOn(): Record<string, string> {
 /** A worker that died is started again after this long. */
 const RESTART_MS = 1000;
 
+/** Where the bundled worker's tools run. */
+export interface ToolSettings {
+  readonly launcher: "auto" | "bwrap" | "docker" | "process";
+  readonly network: "none" | "host";
+  /** Leave for the process launcher, which isolates nothing: the offline model needs it, or the operator gave it. */
+  readonly allowProcess: boolean;
+}
+
 export interface BundledWorkerOptions {
   readonly url: string;
   readonly environmentId: string;
   readonly environmentKey: string;
   readonly workspaceRoot: string;
+  readonly tools: ToolSettings;
   readonly logFormat: "text" | "json";
   readonly log: Log;
   /** Keeps the worker's own log off the terminal. */
@@ -49,12 +60,20 @@ export function startBundledWorker(options: BundledWorkerOptions): { stop(): Pro
         options.environmentId,
         "--workspace-root",
         options.workspaceRoot,
+        "--launcher",
+        options.tools.launcher,
+        "--network",
+        options.tools.network,
         "--log-format",
         options.logFormat,
       ],
       {
         stdio: ["pipe", "ignore", options.silent ? "ignore" : "inherit"],
-        env: { ...passedOn(), MANGO_ENVIRONMENT_KEY: options.environmentKey },
+        env: {
+          ...passedOn(),
+          MANGO_ENVIRONMENT_KEY: options.environmentKey,
+          ...(options.tools.allowProcess ? { [ALLOW_PROCESS]: "1" } : {}),
+        },
       },
     );
     child.on("exit", (code) => {

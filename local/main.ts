@@ -3,6 +3,9 @@ import { fileURLToPath } from "node:url";
 import { messagesModel } from "../shared/model/messages-model.ts";
 import type { Model } from "../shared/model/model.ts";
 import { offlineModel } from "../shared/model/offline/offline-model.ts";
+import { chooseLauncher, NoLauncher } from "../worker/sandbox/choose-launcher.ts";
+import { DEFAULT_DOCKER_IMAGE } from "../worker/sandbox/docker-launcher.ts";
+import { DEFAULT_LIMITS } from "../worker/sandbox/limits.ts";
 import { startBundledWorker } from "./bundled-worker.ts";
 import { claimDataDir, DataDirError } from "./data-dir.ts";
 import { leaveAddress } from "./database-address.ts";
@@ -33,6 +36,7 @@ async function main(): Promise<void> {
   }
   const settings = readSettings(process.env, PROJECT);
   const log = localLog(settings.log);
+  await requireLauncher(settings);
   const claim = await claimDataDir(settings.dataDir);
   // What was started, newest last; ended in the opposite order.
   const started: (() => Promise<unknown>)[] = [() => claim.release()];
@@ -77,6 +81,7 @@ async function main(): Promise<void> {
       const worker = startBundledWorker({
         ...embedded,
         workspaceRoot: settings.workspaceRoot,
+        tools: settings.tools,
         logFormat: settings.log,
         log,
       });
@@ -87,6 +92,13 @@ async function main(): Promise<void> {
     reportStartFailure(error, settings);
     await end(1);
   }
+}
+
+/** A real model's tools must not find themselves without walls after the server is up; the worker checks again. */
+async function requireLauncher({ worker, tools }: Settings): Promise<void> {
+  if (!worker || tools.allowProcess) return;
+  const { launcher: wanted, network, allowProcess } = tools;
+  await chooseLauncher({ wanted, network, allowProcess, limits: DEFAULT_LIMITS, dockerImage: DEFAULT_DOCKER_IMAGE });
 }
 
 function modelOf(settings: Settings): Model {
@@ -104,6 +116,8 @@ function reportStartFailure(error: unknown, settings?: Settings): void {
     process.stderr.write(
       `Port ${settings.port} on ${settings.host} is taken. Set MANGO_PORT to another (0 takes any).\n`,
     );
+  } else if (error instanceof NoLauncher) {
+    process.stderr.write(`Mango cannot start its worker: ${error.message}. MANGO_WORKER=off starts without one.\n`);
   } else if (error instanceof SettingsError || error instanceof DataDirError || error instanceof PostgresError) {
     process.stderr.write(`${error.message}\n`);
   } else {

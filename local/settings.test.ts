@@ -25,6 +25,7 @@ describe("settings", () => {
       modelId: null,
       worker: true,
       workspaceRoot: "/project/.mango/workspaces",
+      tools: { launcher: "auto", network: "none", allowProcess: true },
       log: "text",
       auditRetentionDays: 30,
     });

@@ -1,5 +1,6 @@
 import path from "node:path";
 import { z } from "zod";
+import type { ToolSettings } from "./bundled-worker.ts";
 import { nearest } from "./nearest-name.ts";
 
 /** The environment does not describe a server that could run. The message names every variable that has to change. */
@@ -21,6 +22,8 @@ export type Settings = Readonly<{
   modelId: string | null;
   worker: boolean;
   workspaceRoot: string;
+  /** Where the bundled worker's tools run, and whether they may do so isolated from nothing. */
+  tools: ToolSettings;
   auditRetentionDays: number;
   log: "text" | "json";
 }>;
@@ -97,6 +100,23 @@ const variables = {
     fallback: null,
     form: text,
   },
+  MANGO_WORKER_LAUNCHER: {
+    about:
+      "Where the bundled worker's tools run: `bwrap` (bubblewrap), `docker`, or `process`, which isolates nothing. " +
+      "`auto` is bwrap where it works, else process.",
+    fallback: "auto",
+    form: z.enum(["auto", "bwrap", "docker", "process"]),
+  },
+  MANGO_WORKER_NETWORK: {
+    about: "Network of the tools under bwrap and docker: `none`, or this machine's (`host`), its loopback included.",
+    fallback: "none",
+    form: z.enum(["none", "host"]),
+  },
+  MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER: {
+    about: "`1` lets a real model's tools run in `process`, which is refused otherwise.",
+    fallback: null,
+    form: z.literal("1"),
+  },
   MANGO_AUDIT_RETENTION_DAYS: {
     about: "How many days the journal of a deleted session is kept; what was said is removed at once.",
     fallback: "30",
@@ -156,6 +176,12 @@ export function readSettings(environment: Environment, projectDir: string): Sett
     modelId: read("MANGO_MODEL_ID"),
     worker: required("MANGO_WORKER") === "on",
     workspaceRoot: workspaceRoot === null ? path.join(dataDir, "workspaces") : path.resolve(projectDir, workspaceRoot),
+    tools: {
+      launcher: required("MANGO_WORKER_LAUNCHER"),
+      network: required("MANGO_WORKER_NETWORK"),
+      // The offline model asks for nothing but what its user has typed.
+      allowProcess: baseUrl === null || read("MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER") === "1",
+    },
     auditRetentionDays: required("MANGO_AUDIT_RETENTION_DAYS"),
     log: required("MANGO_LOG"),
   };

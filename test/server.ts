@@ -13,6 +13,8 @@ import { type TestDatabase, testDatabase } from "./database.ts";
 
 export const API_KEY = "sk-mango-test-key-000000";
 
+const UNCONFINED = { launcher: "process", network: "none", allowProcess: true } as const;
+
 /** What the server logged, so that a test can see what an operator would. */
 export interface LogLine {
   readonly level: "debug" | "info" | "warn" | "error";
@@ -39,7 +41,7 @@ export interface TestServer extends Embedded {
 export interface TestServerOptions {
   readonly model?: Model;
   readonly tools?: ToolExecutor;
-  /** Starts the real worker as a process. */
+  /** Starts the real worker as a process; its tools run beside it, whatever else the machine could do. */
   readonly worker?: boolean;
   /** The database of a server that was stopped. */
   readonly database?: TestDatabase;
@@ -66,7 +68,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   });
   const workspaceRoot = await mkdtemp(path.join(tmpdir(), "mango-workspaces-"));
   const worker = options.worker
-    ? startBundledWorker({ ...embedded, workspaceRoot, logFormat: "json", log, silent: true })
+    ? startBundledWorker({ ...embedded, workspaceRoot, tools: UNCONFINED, logFormat: "json", log, silent: true })
     : undefined;
   const stopServer = async () => {
     await worker?.stop();

@@ -1,8 +1,9 @@
 import type { Log } from "../shared/ports/log.ts";
 import type { ApiClient } from "./api-client.ts";
+import { DiskGuard } from "./disk-guard.ts";
 import { Journal } from "./journal.ts";
-import type { Launcher } from "./launcher.ts";
 import type { Lease } from "./lease.ts";
+import type { Launcher } from "./sandbox/launcher.ts";
 import { type RunEnd, SessionToolRunner } from "./session-tool-runner.ts";
 import { Toolset } from "./tools/toolset.ts";
 import { Workspace } from "./workspace.ts";
@@ -14,32 +15,51 @@ export interface ActivationOptions {
   readonly workspaceRoot: string;
   readonly launcher: Launcher;
   readonly toolEnv: Readonly<Record<string, string>>;
+  /** What the session's folder may hold, in bytes. */
+  readonly diskBytes: number;
   readonly maxIdleMs: number;
   readonly drainMs: number;
   readonly log: Log;
 }
 
-/** The time in which this worker serves one session: its workspace, its journal, its shell. */
+/** The time in which this worker serves one session: its workspace, its journal, its sandbox. */
 export async function activate(options: ActivationOptions, stop: AbortSignal): Promise<RunEnd> {
   const { client, sessionId, lease, workspaceRoot, launcher, log } = options;
   const workspace = await Workspace.open(workspaceRoot, sessionId);
   const journal = await Journal.open(workspaceRoot, sessionId);
-  const tools = new Toolset({ workspace, launcher, env: options.toolEnv });
   try {
-    const runner = new SessionToolRunner({
-      client,
-      sessionId,
-      tools,
-      journal,
-      log,
-      maxIdleMs: options.maxIdleMs,
-      drainMs: options.drainMs,
-      sendWindowMs: () => lease.ttlMs,
-      mayDeliver: () => !lease.lost,
-    });
-    return await runner.run(stop);
+    const sandbox = await launcher.enter({ sessionId, folder: workspace.path });
+    try {
+      const tools = await Toolset.open(sandbox, options.toolEnv);
+      const guard = new DiskGuard({
+        folder: workspace.path,
+        limitBytes: options.diskBytes,
+        onFull: (why) => {
+          log.warn("the session's programs are ended", { session: sessionId, why });
+          tools.stopPrograms(why);
+        },
+      });
+      try {
+        const runner = new SessionToolRunner({
+          client,
+          sessionId,
+          tools,
+          journal,
+          log,
+          maxIdleMs: options.maxIdleMs,
+          drainMs: options.drainMs,
+          sendWindowMs: () => lease.ttlMs,
+          mayDeliver: () => !lease.lost,
+        });
+        return await runner.run(stop);
+      } finally {
+        guard.close();
+        tools.close();
+      }
+    } finally {
+      await sandbox.close();
+    }
   } finally {
-    tools.close();
     await journal.close();
   }
 }

@@ -1,13 +1,12 @@
 import type { BetaManagedAgentsStreamSessionEvents } from "@anthropic-ai/sdk/resources/beta/sessions/events";
+import type { ToolRequest } from "./tools/toolset.ts";
 
 export type SessionEvent = BetaManagedAgentsStreamSessionEvents;
 
 /** A call of one of our tools that has no result yet. */
-export interface ToolCall {
+export interface ToolCall extends ToolRequest {
   /** Id of its `agent.tool_use` event. */
   readonly id: string;
-  readonly name: string;
-  readonly input: unknown;
 }
 
 interface OpenCall extends ToolCall {
@@ -54,6 +53,7 @@ export class CallBook {
           id: event.id,
           name: event.name,
           input: event.input,
+          idempotencyKey: idempotencyKeyOf(event),
           permission: event.evaluated_permission ?? null,
           threadId: event.session_thread_id ?? null,
         });
@@ -124,4 +124,10 @@ export class CallBook {
   #isOrphaned(call: OpenCall): boolean {
     return call.threadId !== null && this.#endedThreads.has(call.threadId);
   }
+}
+
+/** The official client does not know the field. */
+function idempotencyKeyOf(event: SessionEvent): string | null {
+  const key = (event as { readonly idempotency_key?: unknown }).idempotency_key;
+  return typeof key === "string" ? key : null;
 }

@@ -1,16 +1,23 @@
 import { resolve } from "node:path";
 import { Command, InvalidArgumentError, Option } from "commander";
+import { DEFAULT_CONCURRENCY } from "./environment-worker.ts";
+import { DEFAULT_DOCKER_IMAGE } from "./sandbox/docker-launcher.ts";
+import { LAUNCHERS, type LauncherName } from "./sandbox/launcher.ts";
+import { DEFAULT_LIMITS, type Limits } from "./sandbox/limits.ts";
 
 export interface RunSettings {
   readonly url: string;
   readonly environmentId: string;
   readonly environmentKey: string;
-  /** The key came as an argument, where every user of the host can read it. */
-  readonly keyInArguments: boolean;
+  readonly launcher: LauncherName | "auto";
+  readonly network: "none" | "host";
+  readonly dockerImage: string;
+  readonly limits: Limits;
   readonly workspaceRoot: string;
   readonly maxIdleMs: number;
   readonly concurrency: number;
   readonly blockMs: number;
+  readonly drainMs: number;
   readonly allowEnv: readonly string[];
   readonly logFormat: "text" | "json";
   readonly debug: boolean;
@@ -18,16 +25,34 @@ export interface RunSettings {
   readonly exitWithParent: boolean;
 }
 
-export const EXIT = { clean: 0, failed: 1, usage: 2, refused: 3 } as const;
+/** What a supervisor makes of the end: 1 is worth another start, the others need a person first. */
+export const EXIT = { clean: 0, failed: 1, usage: 2, refused: 3, noLauncher: 4 } as const;
+
+const EXIT_CODES = `
+Exit codes:
+  0  stopped by a signal; running calls were answered, items given back
+  1  failure: start it again
+  2  wrong usage
+  3  the server refuses the environment key
+  4  no launcher that works and may be used`;
 
 interface RunFlags {
   readonly url: string;
   readonly environmentId: string;
-  readonly environmentKey?: string;
+  readonly launcher: LauncherName | "auto";
+  readonly network: "none" | "host";
+  readonly dockerImage: string;
+  readonly cpuTime: number;
+  readonly memory: number;
+  readonly processes: number;
+  readonly fileSize: number;
+  readonly tmpSize: number;
+  readonly disk: number;
   readonly workspaceRoot: string;
   readonly maxIdle: number;
   readonly concurrency: number;
   readonly block: number;
+  readonly drain: number;
   readonly allowEnv: readonly string[];
   readonly logFormat: "text" | "json";
   readonly debug?: true;
@@ -35,42 +60,80 @@ interface RunFlags {
   readonly exitWithParent?: true;
 }
 
-/** The command line. Throws commander's error on a wrong one; `run` gets the settings of a right one. */
-export function workerCommand(keyFromEnvironment: string | null, run: (settings: RunSettings) => Promise<void>) {
+/**
+ * The command line. Throws commander's error on a wrong one; `run` gets the settings of a right one.
+ *
+ * `environmentKey` was taken from wherever it was given before this is called: see `takeEnvironmentKey`.
+ */
+export function workerCommand(environmentKey: string | null, run: (settings: RunSettings) => Promise<void>) {
   const program = new Command("mango-worker")
     .description("Runs the tools of a self-hosted environment on this machine.")
     .exitOverride()
-    .addHelpText("after", "\nExit codes: 0 clean stop, 1 failure, 2 wrong usage, 3 credentials refused.");
+    .addHelpText("after", EXIT_CODES);
   program
     .command("run")
     .description("Poll for work and serve sessions until stopped (SIGTERM, SIGINT).")
     .exitOverride()
+    .addHelpText("after", EXIT_CODES)
     .addOption(new Option("--url <url>", "the server").env("MANGO_URL").argParser(url).makeOptionMandatory())
     .addOption(new Option("--environment-id <id>", "the environment").env("MANGO_ENVIRONMENT_ID").makeOptionMandatory())
-    .option("--environment-key <key>", "its key; better given as MANGO_ENVIRONMENT_KEY, unseen by other users")
+    .option("--environment-key <key>", "its key; better in MANGO_ENVIRONMENT_KEY, where no other user sees it")
+    .option("--environment-key-file <path>", "a file that holds the key")
+    .addOption(
+      new Option("--launcher <name>", "where tools run; auto is bwrap, which must work unless process is allowed")
+        .choices(["auto", ...LAUNCHERS])
+        .default("auto"),
+    )
+    .addOption(
+      new Option("--network <which>", "the tools' network: none, or this host's (bwrap, docker)")
+        .choices(["none", "host"])
+        .default("none"),
+    )
+    .option(
+      "--docker-image <image>",
+      "what containers are made of: bash, and node 24 on the path",
+      DEFAULT_DOCKER_IMAGE,
+    )
     .option("--workspace-root <path>", "where each session gets a directory", ".mango/workspaces")
     .addOption(durationOption("--max-idle", "how long to stay with an idle session; 0 is for ever", "60s"))
-    .option("--concurrency <n>", "sessions served at once", positive, 8)
+    .option("--concurrency <n>", "sessions served at once", positive, DEFAULT_CONCURRENCY)
     .addOption(durationOption("--block", "how long the server may hold a poll", "20s"))
+    .addOption(durationOption("--drain", "how long a stop may take to deliver the results of running calls", "10s"))
     .addOption(
       new Option("--allow-env <name...>", "variables that tools may see besides the usual ones").default([], "none"),
     )
+    .addOption(durationOption("--cpu-time", "processor time of one program", `${DEFAULT_LIMITS.cpuSeconds}s`))
+    .option("--memory <size>", "private memory of one program, or of a container", size, DEFAULT_LIMITS.memoryBytes)
+    .option("--processes <n>", "processes and threads of one session", positive, DEFAULT_LIMITS.processes)
+    .option("--file-size <size>", "the largest file", size, DEFAULT_LIMITS.fileBytes)
+    .option("--tmp-size <size>", "/tmp, which is memory", size, DEFAULT_LIMITS.tmpBytes)
+    .option("--disk <size>", "what a session's directory may hold", size, DEFAULT_LIMITS.diskBytes)
     .addOption(new Option("--log-format <format>", "how to log").choices(["text", "json"]).default("text"))
     .option("--debug", "log more")
     .option("--ready-file <path>", "written once the server has accepted the key")
     .option("--exit-with-parent", "stop when standard input closes")
     .action(async (flags: RunFlags, command: Command) => {
-      const environmentKey = flags.environmentKey ?? keyFromEnvironment;
-      if (!environmentKey) command.error("error: set MANGO_ENVIRONMENT_KEY (or pass --environment-key)");
+      if (environmentKey === null) command.error("error: set MANGO_ENVIRONMENT_KEY (or pass --environment-key-file)");
       await run({
         url: flags.url,
         environmentId: flags.environmentId,
         environmentKey: environmentKey ?? "",
-        keyInArguments: flags.environmentKey !== undefined,
+        launcher: flags.launcher,
+        network: flags.network,
+        dockerImage: flags.dockerImage,
+        limits: {
+          cpuSeconds: Math.max(1, Math.ceil(flags.cpuTime / 1_000)),
+          memoryBytes: flags.memory,
+          processes: flags.processes,
+          fileBytes: flags.fileSize,
+          tmpBytes: flags.tmpSize,
+          diskBytes: flags.disk,
+        },
         workspaceRoot: resolve(flags.workspaceRoot),
         maxIdleMs: flags.maxIdle,
         concurrency: flags.concurrency,
         blockMs: flags.block,
+        drainMs: flags.drain,
         allowEnv: flags.allowEnv,
         logFormat: flags.logFormat,
         debug: flags.debug ?? false,
@@ -94,6 +157,15 @@ function duration(text: string): number {
   // Node's timers hold no more.
   if (!(ms <= 2_147_483_647)) throw new InvalidArgumentError("Write a duration such as 500ms, 60s, 5m or 1h, or 0.");
   return ms;
+}
+
+const SIZES: Readonly<Record<string, number>> = { k: 1024, m: 1024 ** 2, g: 1024 ** 3 };
+
+function size(text: string): number {
+  const [, amount, unit] = /^([1-9]\d{0,6})([kmg])$/.exec(text) ?? [];
+  const bytes = Number(amount) * (SIZES[unit ?? ""] ?? Number.NaN);
+  if (Number.isNaN(bytes)) throw new InvalidArgumentError("Write a size such as 500k, 256m or 4g.");
+  return bytes;
 }
 
 function positive(text: string): number {

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { statusOf } from "./api-client.ts";
 import { EnvironmentWorker, type EnvironmentWorkerOptions } from "./environment-worker.ts";
+import { processLauncher } from "./sandbox/process-launcher.ts";
 import { ContractServer, failure } from "./testing/contract-server.ts";
 import { silentLog, temporaryDirectory } from "./testing/temporary.ts";
 
@@ -15,6 +16,7 @@ async function start(options: Partial<EnvironmentWorkerOptions> = {}) {
     environmentId: "env_1",
     environmentKey: "environment-key",
     workspaceRoot,
+    launcher: processLauncher,
     log: silentLog,
     ...options,
   });

@@ -3,13 +3,16 @@ import { hostname } from "node:os";
 import type { Log } from "../shared/ports/log.ts";
 import { activate } from "./activation.ts";
 import { apiClient, errorLabel } from "./api-client.ts";
-import type { Launcher } from "./launcher.ts";
 import { Lease } from "./lease.ts";
 import { OneAtATime } from "./one-at-a-time.ts";
-import { processLauncher } from "./process-launcher.ts";
-import { toolEnvironment } from "./tool-environment.ts";
+import type { Launcher } from "./sandbox/launcher.ts";
+import { DEFAULT_LIMITS } from "./sandbox/limits.ts";
+import { toolEnvironment } from "./sandbox/tool-environment.ts";
 import { type ClaimedWork, WorkPoller } from "./work-poller.ts";
 import { sessionsToken } from "./work-secret.ts";
+
+/** Sessions at once: one that is served costs a shell and two open requests. */
+export const DEFAULT_CONCURRENCY = 32;
 
 export interface EnvironmentWorkerOptions {
   readonly url: string;
@@ -23,8 +26,10 @@ export interface EnvironmentWorkerOptions {
   readonly blockMs?: number;
   /** How long a stop may take to deliver the results of running calls. */
   readonly drainMs?: number;
-  /** Where tools' programs run. */
-  readonly launcher?: Launcher;
+  /** Where tools' programs run; there is no default, since it decides what they can reach. */
+  readonly launcher: Launcher;
+  /** What one session's folder may hold, in bytes. */
+  readonly diskBytes?: number;
   /** Names of variables that tools get besides the usual ones. */
   readonly allowEnv?: readonly string[];
   readonly workerId?: string;
@@ -34,19 +39,17 @@ export interface EnvironmentWorkerOptions {
 /** Serves the sessions of one self-hosted environment: polls for work and runs the tools of what it claims. */
 export class EnvironmentWorker {
   readonly #options: EnvironmentWorkerOptions;
-  readonly #launcher: Launcher;
   /** A session whose lease we lost may come back to us before its old activation is gone. */
   readonly #activations = new OneAtATime();
 
   constructor(options: EnvironmentWorkerOptions) {
     this.#options = options;
-    this.#launcher = options.launcher ?? processLauncher;
   }
 
   /** Resolves when `signal` has aborted and all items are given back; rejects when the server refuses the polls. */
   async run(signal: AbortSignal): Promise<void> {
     const { url, environmentId, environmentKey, log, onReady } = this.#options;
-    const concurrency = this.#options.concurrency ?? 8;
+    const concurrency = this.#options.concurrency ?? DEFAULT_CONCURRENCY;
     const stop = new AbortController();
     const onAbort = () => stop.abort();
     signal.addEventListener("abort", onAbort, { once: true });
@@ -108,8 +111,9 @@ export class EnvironmentWorker {
             sessionId: work.data.id,
             lease,
             workspaceRoot: this.#options.workspaceRoot,
-            launcher: this.#launcher,
+            launcher: this.#options.launcher,
             toolEnv: toolEnvironment(process.env, this.#options.allowEnv),
+            diskBytes: this.#options.diskBytes ?? DEFAULT_LIMITS.diskBytes,
             maxIdleMs: this.#options.maxIdleMs ?? 60_000,
             drainMs: this.#options.drainMs ?? 10_000,
             log,

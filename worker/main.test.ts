@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { readFile, stat } from "node:fs/promises";
+import { readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { ContractServer, failure } from "./testing/contract-server.ts";
@@ -15,8 +15,10 @@ interface Started {
   readonly log: () => string;
 }
 
-function start(args: readonly string[], key: string | null = KEY): Started {
-  const env = { PATH: process.env["PATH"], ...(key === null ? {} : { MANGO_ENVIRONMENT_KEY: key }) };
+const UNSAFE = { MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER: "1" };
+
+function start(args: readonly string[], key: string | null = KEY, more: Record<string, string> = UNSAFE): Started {
+  const env = { PATH: process.env["PATH"], ...(key === null ? {} : { MANGO_ENVIRONMENT_KEY: key }), ...more };
   const child = spawn(process.execPath, [MAIN, ...args], { env, stdio: ["pipe", "pipe", "pipe"] });
   onTestFinished(() => void child.kill("SIGKILL"));
   let log = "";
@@ -27,12 +29,12 @@ function start(args: readonly string[], key: string | null = KEY): Started {
   return { child, exit, log: () => log };
 }
 
-async function startWorker(extra: readonly string[] = []) {
+async function startWorker(extra: readonly string[] = [], key: string | null = KEY) {
   const server = await ContractServer.start();
   const root = await temporaryDirectory();
   const place = ["--url", server.url, "--environment-id", "env_1", "--workspace-root", join(root, "workspaces")];
-  const args = ["run", ...place, ...extra];
-  return { server, root, args, ...start(args) };
+  const args = ["run", ...place, "--launcher", "process", ...extra];
+  return { server, root, args, ...start(args, key) };
 }
 
 describe("exit codes", () => {
@@ -43,6 +45,13 @@ describe("exit codes", () => {
     ["a bad duration", ["run", "--url", "http://localhost:1", "--environment-id", "e", "--max-idle", "soon"], KEY],
     ["a bad address", ["run", "--url", "localhost", "--environment-id", "e"], KEY],
     ["a missing key", ["run", "--url", "http://localhost:1", "--environment-id", "e"], null],
+    [
+      "a key file that is not there",
+      ["run", "--url", "http://l:1", "--environment-id", "e", "--environment-key-file", "/no"],
+      null,
+    ],
+    ["an unknown launcher", ["run", "--url", "http://l:1", "--environment-id", "e", "--launcher", "chroot"], KEY],
+    ["a bad size", ["run", "--url", "http://l:1", "--environment-id", "e", "--memory", "much"], KEY],
   ])("2 for %s", async (_, args, key) => {
     expect(await start(args, key).exit).toBe(2);
   });
@@ -73,7 +82,46 @@ describe("exit codes", () => {
   });
 });
 
+describe("the process launcher", () => {
+  it.each<[string, Record<string, string>]>([
+    ["without leave", {}],
+    ["with anything but 1", { MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER: "true" }],
+  ])("is refused %s, with 4 and the way out, before the server hears of the worker", async (_, env) => {
+    const server = await ContractServer.start();
+    const args = ["run", "--url", server.url, "--environment-id", "env_1", "--launcher", "process"];
+    const { exit, log } = start(args, KEY, env);
+    expect(await exit).toBe(4);
+    expect(log()).toContain("isolated from nothing");
+    expect(log()).toContain("MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER=1");
+    expect(server.requests).toEqual([]);
+  });
+
+  it("does not stand in for one that was asked for and does not work", async () => {
+    const server = await ContractServer.start();
+    const args = ["run", "--url", server.url, "--environment-id", "env_1", "--launcher", "docker"];
+    // There is no engine behind this path.
+    const { exit, log } = start(args, KEY, { PATH: "/nonexistent", ...UNSAFE });
+    expect(await exit).toBe(4);
+    expect(log()).toContain("docker cannot run tools here");
+  });
+});
+
 describe("the environment key", () => {
+  it.each<[string, (path: string) => readonly string[]]>([
+    ["an argument", () => ["--environment-key", KEY]],
+    ["an argument with =", () => [`--environment-key=${KEY}`]],
+    ["a file", (path) => ["--environment-key-file", path]],
+  ])("may come as %s, and is then in no /proc", async (_, flags) => {
+    const path = join(await temporaryDirectory(), "key");
+    await writeFile(path, `${KEY}\n`, { mode: 0o600 });
+    const { server, child } = await startWorker(flags(path), null);
+    await vi.waitFor(() => expect(server.requests.length).toBeGreaterThan(0), soon);
+    expect(server.requests[0]?.headers.authorization).toBe(`Bearer ${KEY}`);
+    expect(await readFile(`/proc/${child.pid}/cmdline`, "utf8")).toContain("--url");
+    expect(await readFile(`/proc/${child.pid}/cmdline`, "utf8")).not.toContain(KEY);
+    expect(await readFile(`/proc/${child.pid}/environ`, "utf8")).not.toContain(KEY);
+  });
+
   it("is nowhere that a tool can look: environment, /proc of itself, of the worker, of anyone; nor in the log", async () => {
     const { server, child, log } = await startWorker(["--log-format", "json", "--debug"]);
     const look =

@@ -3,26 +3,33 @@ import { CommanderError } from "commander";
 import type { Log } from "../shared/ports/log.ts";
 import { errorLabel, isFatal, statusOf } from "./api-client.ts";
 import { EXIT, type RunSettings, workerCommand } from "./command.ts";
-import { takeEnvironmentKey } from "./environment-key.ts";
+import { NoKeyFile, takeEnvironmentKey } from "./environment-key.ts";
 import { EnvironmentWorker } from "./environment-worker.ts";
+import { ALLOW_PROCESS, chooseLauncher, NoLauncher } from "./sandbox/choose-launcher.ts";
+import type { Launcher } from "./sandbox/launcher.ts";
 import { jsonLog, textLog } from "./worker-log.ts";
 
 async function run(settings: RunSettings): Promise<void> {
   const log = makeLog(settings);
-  if (settings.keyInArguments) {
-    log.warn("the environment key is on the command line, where others can read it; set MANGO_ENVIRONMENT_KEY instead");
-  }
   const stop = new AbortController();
   stopOnSignals(stop, log);
   if (settings.exitWithParent) stopWhenInputCloses(stop, log);
   mkdirSync(settings.workspaceRoot, { recursive: true, mode: 0o700 });
 
-  const { readyFile } = settings;
+  const launcher = await findLauncher(settings, log);
+  if (launcher === null) {
+    process.exitCode = EXIT.noLauncher;
+    process.stdin.destroy();
+    return;
+  }
+  const { readyFile, limits } = settings;
   const worker = new EnvironmentWorker({
     ...settings,
+    launcher,
+    diskBytes: limits.diskBytes,
     log,
     onReady: () => {
-      log.info("ready", { environment: settings.environmentId, url: settings.url });
+      log.info("ready", { environment: settings.environmentId, url: settings.url, launcher: launcher.name });
       if (readyFile !== null) writeFileSync(readyFile, `${process.pid}\n`, { mode: 0o600 });
     },
   });
@@ -37,6 +44,20 @@ async function run(settings: RunSettings): Promise<void> {
   } finally {
     if (readyFile !== null) rmSync(readyFile, { force: true });
     process.stdin.destroy();
+  }
+}
+
+async function findLauncher(settings: RunSettings, log: Log): Promise<Launcher | null> {
+  const allowProcess = process.env[ALLOW_PROCESS] === "1";
+  try {
+    const launcher = await chooseLauncher({ ...settings, wanted: settings.launcher, allowProcess });
+    if (launcher.name === "process") log.warn("tools run beside the worker, isolated from nothing");
+    else log.info("tools run in a sandbox", { launcher: launcher.name, network: settings.network });
+    return launcher;
+  } catch (error) {
+    if (!(error instanceof NoLauncher)) throw error;
+    log.error(error.message);
+    return null;
   }
 }
 
@@ -78,6 +99,7 @@ function stopWhenInputCloses(stop: AbortController, log: Log): void {
 try {
   await workerCommand(takeEnvironmentKey(), run).parseAsync();
 } catch (error) {
-  if (!(error instanceof CommanderError)) throw error;
-  process.exitCode = error.exitCode === 0 ? EXIT.clean : EXIT.usage;
+  if (error instanceof NoKeyFile) process.stderr.write(`error: ${error.message}\n`);
+  else if (!(error instanceof CommanderError)) throw error;
+  process.exitCode = error instanceof CommanderError && error.exitCode === 0 ? EXIT.clean : EXIT.usage;
 }

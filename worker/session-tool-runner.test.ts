@@ -5,6 +5,7 @@ import { SessionToolRunner, type SessionToolRunnerOptions } from "./session-tool
 import { ContractServer, failure } from "./testing/contract-server.ts";
 import { silentLog, temporaryDirectory } from "./testing/temporary.ts";
 import { stopReason, type ToolResult } from "./tools/tool.ts";
+import type { ToolRequest } from "./tools/toolset.ts";
 
 const SESSION = "sesn_1";
 const SEND = `/${SESSION}/events`;
@@ -19,7 +20,7 @@ class ScriptedTools {
     return name === "bash";
   }
 
-  async run(_: string, input: unknown, signal: AbortSignal): Promise<ToolResult> {
+  async run({ input }: ToolRequest, signal: AbortSignal): Promise<ToolResult> {
     const { command } = input as { readonly command: string };
     this.ran.push(command);
     if (command === "fail") return { text: "it failed", isError: true };

@@ -3,6 +3,7 @@ import { type ApiClient, errorLabel, isFatal } from "./api-client.ts";
 import { BOOK_EVENT_TYPES, CallBook, type ToolCall } from "./call-book.ts";
 import { deliverResult } from "./result-delivery.ts";
 import { StopReason, type ToolResult } from "./tools/tool.ts";
+import type { ToolRequest } from "./tools/toolset.ts";
 import { type Wait, wait } from "./wait.ts";
 
 const RECONNECT_FIRST_MS = 500;
@@ -14,7 +15,7 @@ export type RunEnd = "session_ended" | "idle" | "stopped";
 /** What runs a call: the toolset of the session. */
 export interface CallTarget {
   has(toolName: string): boolean;
-  run(toolName: string, input: unknown, signal: AbortSignal): Promise<ToolResult>;
+  run(call: ToolRequest, signal: AbortSignal): Promise<ToolResult>;
 }
 
 /** What is remembered over a crash: the journal of the session. */
@@ -190,7 +191,7 @@ export class SessionToolRunner {
       return { text: "The worker could not record the start of this call, so it was not run.", isError: true };
     }
     const since = performance.now();
-    const result = await tools.run(call.name, call.input, signal);
+    const result = await tools.run(call, signal);
     log.info("ran a tool", { ...about, error: result.isError, ms: Math.round(performance.now() - since) });
     return result;
   }

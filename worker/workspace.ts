@@ -14,6 +14,11 @@ export class Workspace {
   static async open(workspaceRoot: string, sessionId: string): Promise<Workspace> {
     const path = join(workspaceRoot, directoryName(sessionId));
     await mkdir(path, { recursive: true, mode: 0o700 });
+    return Workspace.at(path);
+  }
+
+  /** A folder that is there. */
+  static async at(path: string): Promise<Workspace> {
     return new Workspace(await realpath(path));
   }
 

@@ -2,16 +2,16 @@ import { readFileSync } from "node:fs";
 import { mkdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { processLauncher } from "../process-launcher.ts";
+import { processLauncher } from "../sandbox/process-launcher.ts";
+import { toolEnvironment } from "../sandbox/tool-environment.ts";
 import { noAbort, temporaryWorkspace } from "../testing/temporary.ts";
-import { toolEnvironment } from "../tool-environment.ts";
 import { bashTool } from "./bash.ts";
 import { StopReason } from "./tool.ts";
 
 async function bash(source: Record<string, string> = {}) {
   const { workspace } = await temporaryWorkspace();
   const env = toolEnvironment({ PATH: process.env["PATH"] ?? "", ...source });
-  const tool = bashTool({ workspace, launcher: processLauncher, env });
+  const tool = bashTool(await processLauncher.enter({ sessionId: "sesn_1", folder: workspace.path }), env);
   onTestFinished(() => tool.close());
   return { workspace, tool, run: (input: unknown, signal = noAbort) => tool.run(input, signal) };
 }

@@ -1,6 +1,5 @@
 import { z } from "zod";
-import type { Launcher } from "../launcher.ts";
-import type { Workspace } from "../workspace.ts";
+import type { Environment, Sandbox } from "../sandbox/launcher.ts";
 import { Shell } from "./shell.ts";
 import { defineTool, optionalFlag, optionalText, stopReason, type Tool, ToolFailure } from "./tool.ts";
 
@@ -9,21 +8,32 @@ const DEFAULT_TIMEOUT_MS = 120_000;
 const MAX_TIMEOUT_MS = 2_147_483_647;
 const TIMEOUT = "must be a positive whole number of milliseconds";
 
-export interface BashOptions {
-  readonly workspace: Workspace;
-  readonly launcher: Launcher;
-  readonly env: Readonly<Record<string, string>>;
-}
-
 /** One persistent shell for the time of an activation. Calls must come one at a time. */
-export function bashTool({ workspace, launcher, env }: BashOptions): Tool {
-  const open = () => new Shell(launcher, { cwd: workspace.path, env: { TERM: "dumb", ...env } });
+export function bashTool(sandbox: Sandbox, env: Environment): Tool {
+  const open = () => {
+    const opening = sandbox
+      .launch({ program: "/bin/bash", args: ["--noprofile", "--norc"], env: { TERM: "dumb", ...env } })
+      .then((started) => new Shell(started));
+    // It may go unused, or be closed first.
+    opening.catch(() => {});
+    return opening;
+  };
   // Opened before the first command asks for it: starting bash takes longer than most commands.
-  let shell: Shell | null = open();
+  let shell: Promise<Shell> | null = open();
 
   const discard = () => {
-    shell?.close();
+    void shell?.then((opened) => opened.close()).catch(() => {});
     shell = null;
+  };
+  const usable = async (): Promise<Shell> => {
+    if (await shell?.then((opened) => opened.ended).catch(() => true)) discard();
+    shell ??= open();
+    try {
+      return await shell;
+    } catch {
+      shell = null;
+      throw new ToolFailure("bash: the session's sandbox could not be entered");
+    }
   };
 
   return defineTool({
@@ -33,17 +43,17 @@ export function bashTool({ workspace, launcher, env }: BashOptions): Tool {
       restart: optionalFlag(),
       timeout_ms: z.int(TIMEOUT).min(1, TIMEOUT).max(MAX_TIMEOUT_MS, TIMEOUT).nullish(),
     }),
-    run: async ({ command, restart, timeout_ms }, signal) => {
-      if (restart || shell?.ended) discard();
+    run: async ({ command, restart, timeout_ms }, signal, idempotencyKey) => {
+      if (restart) discard();
       if (!command) {
         if (restart) return "bash session restarted";
         throw new ToolFailure("bash: command is required");
       }
       if (command.includes("\0")) throw new ToolFailure("bash: command must not contain NUL characters");
 
-      shell ??= open();
+      const opened = await usable();
       const timeoutMs = timeout_ms ?? DEFAULT_TIMEOUT_MS;
-      const end = await shell.run(command, timeoutMs, signal);
+      const end = await opened.run({ command, idempotencyKey }, timeoutMs, signal);
       if (end.type !== "done") discard();
       switch (end.type) {
         case "done":

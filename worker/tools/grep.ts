@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 import { z } from "zod";
-import type { Launcher } from "../launcher.ts";
+import type { Environment } from "../sandbox/launcher.ts";
 import type { Workspace } from "../workspace.ts";
 import { fileFailure } from "./file-failure.ts";
 import { searchWithoutRipgrep } from "./grep-thread.ts";
@@ -9,12 +9,11 @@ import { defineTool, optionalText, requiredText, type Tool } from "./tool.ts";
 
 export interface GrepOptions {
   readonly workspace: Workspace;
-  readonly launcher: Launcher;
-  readonly env: Readonly<Record<string, string>>;
+  readonly env: Environment;
 }
 
 /** Searches with ripgrep when the host has it, else with a bounded walk of our own. */
-export function grepTool({ workspace, launcher, env }: GrepOptions): Tool {
+export function grepTool({ workspace, env }: GrepOptions): Tool {
   return defineTool({
     name: "grep",
     input: z.object({ pattern: requiredText(), path: optionalText() }),
@@ -23,7 +22,7 @@ export function grepTool({ workspace, launcher, env }: GrepOptions): Tool {
       const ripgrep = await findRipgrep(env["PATH"] ?? "", workspace.path);
       return ripgrep === null
         ? searchWithoutRipgrep(pattern, root, signal)
-        : searchWithRipgrep({ launcher, env, program: ripgrep, cwd: workspace.path, pattern, root, signal });
+        : searchWithRipgrep({ env, program: ripgrep, cwd: workspace.path, pattern, root, signal });
     },
   });
 }

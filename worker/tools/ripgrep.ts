@@ -2,7 +2,8 @@ import { constants } from "node:fs";
 import { access, realpath, stat } from "node:fs/promises";
 import { delimiter, isAbsolute, join } from "node:path";
 import { isWithin } from "../confinement.ts";
-import type { Launcher } from "../launcher.ts";
+import type { Environment } from "../sandbox/launcher.ts";
+import { startProcess } from "../sandbox/start-process.ts";
 import { GrepOutput, TIME_LIMIT_MS } from "./grep-output.ts";
 import { stopReason, ToolFailure } from "./tool.ts";
 
@@ -22,8 +23,7 @@ export async function findRipgrep(path: string, workspace: string): Promise<stri
 }
 
 export interface RipgrepSearch {
-  readonly launcher: Launcher;
-  readonly env: Readonly<Record<string, string>>;
+  readonly env: Environment;
   readonly program: string;
   readonly cwd: string;
   readonly pattern: string;
@@ -34,7 +34,7 @@ export interface RipgrepSearch {
 export async function searchWithRipgrep(search: RipgrepSearch): Promise<string> {
   const { pattern, root, signal, program, cwd, env } = search;
   const args = ["--no-config", "-n", "--no-heading", "-e", pattern, "--", root];
-  const rg = search.launcher.launch({ program, args, cwd, env });
+  const rg = startProcess({ program, args, cwd, env });
   rg.stdin.end();
   const output = new GrepOutput();
   let complaint = "";

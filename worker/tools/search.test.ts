@@ -1,7 +1,6 @@
 import { chmod, mkdir, symlink, utimes, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { processLauncher } from "../process-launcher.ts";
 import { noAbort, temporaryDirectory, temporaryWorkspace } from "../testing/temporary.ts";
 import { globTool } from "./glob.ts";
 import { grepTool } from "./grep.ts";
@@ -10,7 +9,7 @@ import { StopReason } from "./tool.ts";
 async function search(path = "") {
   const { workspace, outside } = await temporaryWorkspace();
   const at = (name: string) => join(workspace.path, name);
-  const grep = grepTool({ workspace, launcher: processLauncher, env: { PATH: path } });
+  const grep = grepTool({ workspace, env: { PATH: path } });
   return {
     outside,
     at,
@@ -186,7 +185,7 @@ describe("grep with ripgrep", () => {
     await writeFile(join(inside, "rg"), "#!/bin/bash\necho planted\n");
     await chmod(join(inside, "rg"), 0o755);
     await writeFile(join(inside, "a.txt"), "mango");
-    const tool = grepTool({ workspace, launcher: processLauncher, env: { PATH: inside } });
+    const tool = grepTool({ workspace, env: { PATH: inside } });
     expect((await tool.run({ pattern: "mango" }, noAbort)).text).toBe(`${join(inside, "a.txt")}:1:mango`);
   });
 });

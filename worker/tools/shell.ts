@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { LaunchedProcess, Launcher, LaunchRequest } from "../launcher.ts";
+import type { LaunchedProcess } from "../sandbox/launcher.ts";
 
 /** What a command's output is cut to: its end, where the error is. */
 export const OUTPUT_LIMIT_CHARS = 102_400;
@@ -14,6 +14,12 @@ export type CommandEnd =
   | { readonly type: "shell_ended"; readonly output: string; readonly why: string }
   | { readonly type: "timed_out"; readonly output: string }
   | { readonly type: "aborted" };
+
+export interface ShellCommand {
+  readonly command: string;
+  /** Stands in `MANGO_IDEMPOTENCY_KEY` while the command runs: what it does outside can be made to happen once. */
+  readonly idempotencyKey: string | null;
+}
 
 /**
  * One bash process that runs one command after another, so that `cd`, variables and functions persist.
@@ -32,8 +38,9 @@ export class Shell {
   #onMark: ((exitCode: number) => void) | null = null;
   #ended = false;
 
-  constructor(launcher: Launcher, place: Pick<LaunchRequest, "cwd" | "env">) {
-    this.#process = launcher.launch({ program: "/bin/bash", args: ["--noprofile", "--norc"], ...place });
+  /** `process` is a bash that reads commands from its standard input. */
+  constructor(process: LaunchedProcess) {
+    this.#process = process;
     // The shell's own complaints (a `set -x` trace of the mark) are nobody's output; commands write to stdout.
     this.#process.stderr.resume();
     this.#process.stdout.setEncoding("utf8");
@@ -48,7 +55,7 @@ export class Shell {
     return this.#ended;
   }
 
-  async run(command: string, timeoutMs: number, signal: AbortSignal): Promise<CommandEnd> {
+  async run({ command, idempotencyKey }: ShellCommand, timeoutMs: number, signal: AbortSignal): Promise<CommandEnd> {
     if (signal.aborted) return { type: "aborted" };
     const mark = `__MANGO_${randomUUID()}__`;
     this.#text = "";
@@ -67,7 +74,7 @@ export class Shell {
     signal.addEventListener("abort", onAbort, { once: true });
 
     this.#process.stdin.write(
-      `{ eval ${quoted(command)}\n} </dev/null >&9 2>&1 9>&-\nbuiltin printf '\\n%s%d\\n' '${mark}' "$?"\n`,
+      `${keyFor(idempotencyKey)}\n{ eval ${quoted(command)}\n} </dev/null >&9 2>&1 9>&-\nbuiltin printf '\\n%s%d\\n' '${mark}' "$?"\n`,
     );
     try {
       return await promise;
@@ -124,6 +131,12 @@ export class Shell {
       });
     });
   }
+}
+
+function keyFor(idempotencyKey: string | null): string {
+  return idempotencyKey === null
+    ? "unset MANGO_IDEMPOTENCY_KEY"
+    : `export MANGO_IDEMPOTENCY_KEY=${quoted(idempotencyKey)}`;
 }
 
 function quoted(text: string): string {

@@ -11,27 +11,27 @@ export class ToolFailure extends Error {}
 
 export interface Tool {
   readonly name: string;
-  /** Never rejects: whatever goes wrong is an error result. */
-  run(input: unknown, signal: AbortSignal): Promise<ToolResult>;
+  /** Never rejects: whatever goes wrong is an error result. The key is the call's, for what a program does outside. */
+  run(input: unknown, signal: AbortSignal, idempotencyKey?: string | null): Promise<ToolResult>;
   close(): void;
 }
 
 interface ToolDefinition<Schema extends z.ZodType> {
   readonly name: string;
   readonly input: Schema;
-  readonly run: (input: z.output<Schema>, signal: AbortSignal) => Promise<string>;
+  readonly run: (input: z.output<Schema>, signal: AbortSignal, idempotencyKey: string | null) => Promise<string>;
   readonly close?: () => void;
 }
 
 export function defineTool<Schema extends z.ZodType>(tool: ToolDefinition<Schema>): Tool {
   return {
     name: tool.name,
-    async run(input, signal) {
+    async run(input, signal, idempotencyKey = null) {
       const parsed = tool.input.safeParse(input);
       if (!parsed.success) return failed(`${tool.name}: ${inputProblem(parsed.error, input)}`);
       if (signal.aborted) return failed(`${tool.name}: ${stopReason(signal)}`);
       try {
-        return { text: await abortable(tool.run(parsed.data, signal), signal), isError: false };
+        return { text: await abortable(tool.run(parsed.data, signal, idempotencyKey), signal), isError: false };
       } catch (error) {
         if (error instanceof ToolFailure) return failed(error.message);
         if (signal.aborted) return failed(`${tool.name}: ${stopReason(signal)}`);
@@ -66,7 +66,7 @@ function inputProblem(error: z.ZodError, input: unknown): string {
   return `${String(field)} ${given === undefined || given === null ? "is required" : issue.message}`;
 }
 
-function failed(text: string): ToolResult {
+export function failed(text: string): ToolResult {
   return { text, isError: true };
 }
 

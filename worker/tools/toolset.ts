@@ -1,58 +1,73 @@
-import type { Launcher } from "../launcher.ts";
-import type { Workspace } from "../workspace.ts";
+import type { Environment, Sandbox } from "../sandbox/launcher.ts";
+import { Workspace } from "../workspace.ts";
 import { bashTool } from "./bash.ts";
-import { editTool } from "./edit.ts";
-import { globTool } from "./glob.ts";
-import { grepTool } from "./grep.ts";
-import { readTool } from "./read.ts";
+import { FILE_TOOLS, type FileToolName, type FileTools, localFileTools } from "./file-tools.ts";
+import { remoteFileTools } from "./remote-file-tools.ts";
 import { StopReason, type Tool, type ToolResult } from "./tool.ts";
-import { writeTool } from "./write.ts";
 
 /** For every tool but bash, whose calls carry their own. */
 const TIME_LIMIT_MS = 120_000;
 
-export interface ToolsetOptions {
-  readonly workspace: Workspace;
-  readonly launcher: Launcher;
-  readonly env: Readonly<Record<string, string>>;
+/** A call of a tool, as the session's events have it. */
+export interface ToolRequest {
+  readonly name: string;
+  readonly input: unknown;
+  /** Fixed before the call was published; the same however often the call is handed out. */
+  readonly idempotencyKey: string | null;
 }
 
-/** The six tools of `agent_toolset_20260401`, bound to one session's workspace for one activation. */
+/** The six tools of `agent_toolset_20260401`, bound to one session's sandbox for one activation. */
 export class Toolset {
-  readonly #tools: ReadonlyMap<string, Tool>;
+  readonly #bash: Tool;
+  readonly #files: FileTools;
+  /** Of the latest call. */
+  #limit: AbortController | null = null;
 
-  constructor(options: ToolsetOptions) {
-    const { workspace } = options;
-    const tools = [
-      bashTool(options),
-      readTool(workspace),
-      writeTool(workspace),
-      editTool(workspace),
-      globTool(workspace),
-      grepTool(options),
-    ];
-    this.#tools = new Map(tools.map((tool) => [tool.name, tool]));
+  private constructor(bash: Tool, files: FileTools) {
+    this.#bash = bash;
+    this.#files = files;
+  }
+
+  static async open(sandbox: Sandbox, env: Environment): Promise<Toolset> {
+    const { launchFileTools } = sandbox;
+    const files =
+      launchFileTools === null
+        ? localFileTools(await Workspace.at(sandbox.workspace), env)
+        : remoteFileTools(() => launchFileTools(env));
+    return new Toolset(bashTool(sandbox, env), files);
   }
 
   has(name: string): boolean {
-    return this.#tools.has(name);
+    return name === "bash" || isFileTool(name);
   }
 
-  async run(name: string, input: unknown, signal: AbortSignal): Promise<ToolResult> {
-    const tool = this.#tools.get(name);
-    if (tool === undefined) return { text: `${name}: no such tool on this worker`, isError: true };
-    if (name === "bash") return tool.run(input, signal);
-
+  async run({ name, input, idempotencyKey }: ToolRequest, signal: AbortSignal): Promise<ToolResult> {
     const limit = new AbortController();
+    const either = AbortSignal.any([signal, limit.signal]);
+    this.#limit = limit;
+    if (name === "bash") return this.#bash.run(input, either, idempotencyKey);
+    if (!isFileTool(name)) return { text: `${name}: no such tool on this worker`, isError: true };
+
     const timer = setTimeout(() => limit.abort(new StopReason(`timed out after ${TIME_LIMIT_MS} ms`)), TIME_LIMIT_MS);
     try {
-      return await tool.run(input, AbortSignal.any([signal, limit.signal]));
+      return await this.#files.run(name, input, either);
     } finally {
       clearTimeout(timer);
     }
   }
 
-  close(): void {
-    for (const tool of this.#tools.values()) tool.close();
+  /** Ends the running call with that reason, and the shell with all that commands left running. */
+  stopPrograms(why: string): void {
+    this.#limit?.abort(new StopReason(why));
+    this.#bash.close();
   }
+
+  close(): void {
+    this.#bash.close();
+    this.#files.close();
+  }
+}
+
+function isFileTool(name: string): name is FileToolName {
+  return (FILE_TOOLS as readonly string[]).includes(name);
 }
