@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import type { Log } from "../shared/ports/log.ts";
-import { EXIT } from "../worker/command.ts";
-import { ALLOW_PROCESS } from "../worker/sandbox/choose-launcher.ts";
+import { EXIT } from "../worker/exit-codes.ts";
+import { ALLOW_PROCESS } from "../worker/sandbox/launcher.ts";
 
 const WORKER = fileURLToPath(new URL("../worker/main.ts", import.meta.url));
 /** Exit codes of the worker that a restart cannot mend. */

@@ -3,9 +3,6 @@ import { fileURLToPath } from "node:url";
 import { messagesModel } from "../shared/model/messages-model.ts";
 import type { Model } from "../shared/model/model.ts";
 import { offlineModel } from "../shared/model/offline/offline-model.ts";
-import { chooseLauncher, NoLauncher } from "../worker/sandbox/choose-launcher.ts";
-import { DEFAULT_DOCKER_IMAGE } from "../worker/sandbox/docker-launcher.ts";
-import { DEFAULT_LIMITS } from "../worker/sandbox/limits.ts";
 import { startBundledWorker } from "./bundled-worker.ts";
 import { claimDataDir, DataDirError } from "./data-dir.ts";
 import { leaveAddress } from "./database-address.ts";
@@ -94,11 +91,25 @@ async function main(): Promise<void> {
   }
 }
 
-/** A real model's tools must not find themselves without walls after the server is up; the worker checks again. */
+/**
+ * A real model's tools must not find themselves without walls once the server is up; the worker checks again. Loaded
+ * only then: the server itself has no use for the worker's code.
+ *
+ * @throws SettingsError that says what to install or to set.
+ */
 async function requireLauncher({ worker, tools }: Settings): Promise<void> {
   if (!worker || tools.allowProcess) return;
-  const { launcher: wanted, network, allowProcess } = tools;
-  await chooseLauncher({ wanted, network, allowProcess, limits: DEFAULT_LIMITS, dockerImage: DEFAULT_DOCKER_IMAGE });
+  const { chooseLauncher, NoLauncher } = await import("../worker/sandbox/choose-launcher.ts");
+  const { DEFAULT_DOCKER_IMAGE: dockerImage } = await import("../worker/sandbox/docker-launcher.ts");
+  const { DEFAULT_LIMITS: limits } = await import("../worker/sandbox/limits.ts");
+  try {
+    await chooseLauncher({ ...tools, wanted: tools.launcher, limits, dockerImage });
+  } catch (error) {
+    if (!(error instanceof NoLauncher)) throw error;
+    throw new SettingsError(
+      `Mango cannot start:\n  with a real model, ${error.message}; MANGO_WORKER=off starts without a worker`,
+    );
+  }
 }
 
 function modelOf(settings: Settings): Model {
@@ -116,8 +127,6 @@ function reportStartFailure(error: unknown, settings?: Settings): void {
     process.stderr.write(
       `Port ${settings.port} on ${settings.host} is taken. Set MANGO_PORT to another (0 takes any).\n`,
     );
-  } else if (error instanceof NoLauncher) {
-    process.stderr.write(`Mango cannot start its worker: ${error.message}. MANGO_WORKER=off starts without one.\n`);
   } else if (error instanceof SettingsError || error instanceof DataDirError || error instanceof PostgresError) {
     process.stderr.write(`${error.message}\n`);
   } else {

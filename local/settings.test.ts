@@ -44,6 +44,8 @@ describe("settings", () => {
       MANGO_MODEL_ID: "some-model",
       MANGO_WORKER: "off",
       MANGO_WORKSPACE_ROOT: "work",
+      MANGO_WORKER_LAUNCHER: "docker",
+      MANGO_WORKER_NETWORK: "host",
       MANGO_LOG: "json",
     });
 
@@ -57,6 +59,7 @@ describe("settings", () => {
       modelId: "some-model",
       worker: false,
       workspaceRoot: "/project/work",
+      tools: { launcher: "docker", network: "host", allowProcess: false },
       log: "json",
       auditRetentionDays: 30,
     });
@@ -97,9 +100,23 @@ describe("settings", () => {
     ["MANGO_DATABASE_URL", "mysql://db/mango", "must be a URL that starts with postgresql://"],
     ["MANGO_MODEL_BASE_URL", "localhost:9000", "must be a URL that starts with https:// or http://"],
     ["MANGO_WORKER", "yes", 'must be "on" or "off"'],
+    ["MANGO_WORKER_LAUNCHER", "chroot", 'must be "auto" or "bwrap" or "docker" or "process"'],
+    ["MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER", "yes", 'must be "1"'],
     ["MANGO_LOG", "pretty", 'must be "text" or "json"'],
   ])("refuse %s=%s", (name, value, complaint) => {
     expect(refusal({ [name]: value })).toBe(`Mango cannot start:\n  ${name} ${complaint}`);
+  });
+
+  test.each([
+    ["the offline model", {}, true],
+    ["a real model", { MANGO_MODEL_BASE_URL: "http://model" }, false],
+    [
+      "a real model, with leave",
+      { MANGO_MODEL_BASE_URL: "http://model", MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER: "1" },
+      true,
+    ],
+  ])("let the tools of %s run without walls: %s", (_, environment, allowed) => {
+    expect(read(environment as Record<string, string>).tools.allowProcess).toBe(allowed);
   });
 
   test("refuse a model's key or header without the endpoint it is for", () => {
@@ -125,6 +142,6 @@ describe("settings", () => {
       "| --- | --- | --- |",
       "| `MANGO_PORT` | `8787` | Port of the HTTP API; `0` takes any that is free. |",
     ]);
-    expect(lines).toHaveLength(2 + 13);
+    expect(lines).toHaveLength(2 + 16);
   });
 });

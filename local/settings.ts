@@ -166,6 +166,7 @@ export function readSettings(environment: Environment, projectDir: string): Sett
   const baseUrl = read("MANGO_MODEL_BASE_URL");
   const modelKey = read("MANGO_MODEL_API_KEY");
   const auth = required("MANGO_MODEL_AUTH");
+  const leave = read("MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER");
   const settings: Settings = {
     port: required("MANGO_PORT"),
     host: required("MANGO_HOST"),
@@ -180,7 +181,7 @@ export function readSettings(environment: Environment, projectDir: string): Sett
       launcher: required("MANGO_WORKER_LAUNCHER"),
       network: required("MANGO_WORKER_NETWORK"),
       // The offline model asks for nothing but what its user has typed.
-      allowProcess: baseUrl === null || read("MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER") === "1",
+      allowProcess: leave === "1" || baseUrl === null,
     },
     auditRetentionDays: required("MANGO_AUDIT_RETENTION_DAYS"),
     log: required("MANGO_LOG"),

@@ -25,9 +25,6 @@ export interface RunSettings {
   readonly exitWithParent: boolean;
 }
 
-/** What a supervisor makes of the end: 1 is worth another start, the others need a person first. */
-export const EXIT = { clean: 0, failed: 1, usage: 2, refused: 3, noLauncher: 4 } as const;
-
 const EXIT_CODES = `
 Exit codes:
   0  stopped by a signal; running calls were answered, items given back

@@ -2,11 +2,12 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { CommanderError } from "commander";
 import type { Log } from "../shared/ports/log.ts";
 import { errorLabel, isFatal, statusOf } from "./api-client.ts";
-import { EXIT, type RunSettings, workerCommand } from "./command.ts";
+import { type RunSettings, workerCommand } from "./command.ts";
 import { NoKeyFile, takeEnvironmentKey } from "./environment-key.ts";
 import { EnvironmentWorker } from "./environment-worker.ts";
-import { ALLOW_PROCESS, chooseLauncher, NoLauncher } from "./sandbox/choose-launcher.ts";
-import type { Launcher } from "./sandbox/launcher.ts";
+import { EXIT } from "./exit-codes.ts";
+import { chooseLauncher, NoLauncher } from "./sandbox/choose-launcher.ts";
+import { ALLOW_PROCESS, type Launcher } from "./sandbox/launcher.ts";
 import { jsonLog, textLog } from "./worker-log.ts";
 
 async function run(settings: RunSettings): Promise<void> {

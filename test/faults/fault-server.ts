@@ -47,7 +47,14 @@ const embedded = await startEmbedded({
 const worker =
   values.workspaces === undefined
     ? undefined
-    : startBundledWorker({ ...embedded, workspaceRoot: values.workspaces, logFormat: "json", log, silent: true });
+    : startBundledWorker({
+        ...embedded,
+        workspaceRoot: values.workspaces,
+        tools: { launcher: "process", network: "none", allowProcess: true },
+        logFormat: "json",
+        log,
+        silent: true,
+      });
 say({ ready: { url: embedded.url, environmentId: embedded.environmentId, environmentKey: embedded.environmentKey } });
 
 // A test that was killed itself must leave nothing behind.

@@ -4,11 +4,10 @@ import { join } from "node:path";
 import { Toolset } from "../tools/toolset.ts";
 import { bwrapLauncher } from "./bwrap-launcher.ts";
 import { dockerLauncher } from "./docker-launcher.ts";
-import type { Launcher, LauncherName } from "./launcher.ts";
+import { ALLOW_PROCESS, type Launcher, type LauncherName } from "./launcher.ts";
 import type { Limits } from "./limits.ts";
 import { processLauncher } from "./process-launcher.ts";
 
-export const ALLOW_PROCESS = "MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER";
 const INSTALL = "apt-get install bubblewrap (or your system's package of that name)";
 
 export interface LauncherChoice {

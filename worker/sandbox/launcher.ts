@@ -1,6 +1,8 @@
 import type { Readable, Writable } from "node:stream";
 
 export const LAUNCHERS = ["bwrap", "docker", "process"] as const;
+/** The variable by which whoever runs a worker gives leave for `process`: "1". */
+export const ALLOW_PROCESS = "MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER";
 export type LauncherName = (typeof LAUNCHERS)[number];
 
 /**
