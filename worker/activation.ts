@@ -3,6 +3,7 @@ import type { ApiClient } from "./api-client.ts";
 import { DiskGuard } from "./disk-guard.ts";
 import { Journal } from "./journal.ts";
 import type { Lease } from "./lease.ts";
+import { prepare } from "./preparation-error.ts";
 import type { Launcher } from "./sandbox/launcher.ts";
 import { type RunEnd, SessionToolRunner } from "./session-tool-runner.ts";
 import { Toolset } from "./tools/toolset.ts";
@@ -22,15 +23,18 @@ export interface ActivationOptions {
   readonly log: Log;
 }
 
-/** The time in which this worker serves one session: its workspace, its journal, its sandbox. */
+/**
+ * The time in which this worker serves one session: its workspace, its journal, its sandbox. Rejects with a
+ * `PreparationError` when it cannot have them.
+ */
 export async function activate(options: ActivationOptions, stop: AbortSignal): Promise<RunEnd> {
   const { client, sessionId, lease, workspaceRoot, launcher, log } = options;
-  const workspace = await Workspace.open(workspaceRoot, sessionId);
-  const journal = await Journal.open(workspaceRoot, sessionId);
+  const workspace = await prepare("the session's folder", Workspace.open(workspaceRoot, sessionId));
+  const journal = await prepare("the session's journal", Journal.open(workspaceRoot, sessionId));
   try {
-    const sandbox = await launcher.enter({ sessionId, folder: workspace.path });
+    const sandbox = await prepare("the session's sandbox", launcher.enter({ sessionId, folder: workspace.path }));
     try {
-      const tools = await Toolset.open(sandbox, options.toolEnv);
+      const tools = await prepare("the session's tools", Toolset.open(sandbox, options.toolEnv));
       const guard = new DiskGuard({
         folder: workspace.path,
         limitBytes: options.diskBytes,

@@ -1,4 +1,10 @@
 import Anthropic, { APIError } from "@anthropic-ai/sdk";
+import { watchedFetch } from "./stream-watch.ts";
+
+/** Three of the server's comments, one every 15 s. */
+const STREAM_SILENCE_MS = 45_000;
+/** Until an answer begins. A poll, which the server holds, sets its own. */
+const REQUEST_TIMEOUT_MS = 30_000;
 
 export type ApiClient = Anthropic;
 
@@ -7,6 +13,8 @@ export function apiClient(options: { readonly baseURL: string; readonly token: s
   return new Anthropic({
     baseURL: options.baseURL,
     authToken: options.token,
+    timeout: REQUEST_TIMEOUT_MS,
+    fetch: watchedFetch(STREAM_SILENCE_MS),
     // The SDK logs the raw text of an event that it cannot parse: conversation text.
     logLevel: "off",
   });

@@ -25,6 +25,11 @@ const runnable = (...events: readonly Draft[]) =>
     .runnable()
     .map((call) => call.id);
 
+it("F04 a call brings the idempotency key that was published with it, or none", () => {
+  const book = bookOf(use("a", { idempotency_key: "key-a" }), use("b"), use("c", { idempotency_key: 7 }));
+  expect(book.runnable().map(({ idempotencyKey }) => idempotencyKey)).toEqual(["key-a", null, null]);
+});
+
 describe("which calls may run", () => {
   it.each<[string, readonly Draft[], readonly string[]]>([
     ["a call without a permission", [use("a")], ["a"]],

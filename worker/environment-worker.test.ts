@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { statusOf } from "./api-client.ts";
 import { EnvironmentWorker, type EnvironmentWorkerOptions } from "./environment-worker.ts";
+import type { Launcher } from "./sandbox/launcher.ts";
 import { processLauncher } from "./sandbox/process-launcher.ts";
 import { ContractServer, failure } from "./testing/contract-server.ts";
 import { silentLog, temporaryDirectory } from "./testing/temporary.ts";
@@ -31,6 +32,7 @@ async function start(options: Partial<EnvironmentWorkerOptions> = {}) {
   return { server, workspaceRoot, stop, run };
 }
 
+const noLauncher: Launcher = { name: "bwrap", enter: () => Promise.reject(new Error("/srv/secret is missing")) };
 const soon = { timeout: 10_000 };
 const call = (name: string, input: unknown) => ({ type: "agent.tool_use", name, input });
 const itemCalls = (server: ContractServer) => server.requests.filter(({ path }) => !path.endsWith("/poll"));
@@ -77,9 +79,44 @@ describe("EnvironmentWorker", () => {
     expect(server.calls().some((request) => request.includes("/events"))).toBe(false);
   });
 
-  it("gives back what is not a session without running anything", async () => {
+  it("answers a health check by launching, holding the lease and stopping, without a session", async () => {
     const { server, run } = await start();
     const item = server.enqueue("check_1", { type: "healthcheck" });
+    void run();
+    await vi.waitFor(() => expect(item.state).toBe("stopped"), soon);
+    expect(itemCalls(server).map(({ path }) => path.split("/").at(-1))).toEqual([
+      "ack",
+      "heartbeat",
+      "heartbeat",
+      "stop",
+    ]);
+    expect(server.calls().some((request) => request.includes("/sessions/"))).toBe(false);
+  });
+
+  it("fails a health check where tools do not run, and says which launcher", async () => {
+    const { server, run } = await start({ launcher: noLauncher });
+    server.enqueue("check_1", { type: "healthcheck" });
+    void run();
+    await vi.waitFor(() => expect(server.calls().at(-1)).toBe("POST /v1/environments/env_1/work/work_1/fail"), soon);
+    const last = server.requests.at(-1);
+    expect(last?.headers.authorization).toBe("Bearer token-1");
+    expect(last?.body).toEqual({ message: "Tools do not run on this worker: its bwrap launcher failed a trial." });
+  });
+
+  it("gives a session up that it cannot prepare, in words without this host's details", async () => {
+    const { server, run } = await start({ launcher: noLauncher });
+    server.append("sesn_1", call("bash", { command: "true" }));
+    server.enqueue("sesn_1");
+    void run();
+    await vi.waitFor(() => expect(server.calls().filter((path) => path.endsWith("/fail"))).toHaveLength(1), soon);
+    const failed = server.requests.find(({ path }) => path.endsWith("/fail"));
+    expect(failed?.body).toEqual({ message: "The worker could not prepare the session's sandbox." });
+    expect(server.calls().some((path) => path.endsWith("/stop"))).toBe(false);
+  });
+
+  it("gives back what it does not know without running anything", async () => {
+    const { server, run } = await start();
+    const item = server.enqueue("other_1", { type: "something_new" });
     void run();
     await vi.waitFor(() => expect(item.state).toBe("stopped"), soon);
     expect(server.calls().some((request) => request.includes("/sessions/"))).toBe(false);

@@ -5,6 +5,8 @@ import { activate } from "./activation.ts";
 import { apiClient, errorLabel } from "./api-client.ts";
 import { Lease } from "./lease.ts";
 import { OneAtATime } from "./one-at-a-time.ts";
+import { PreparationError } from "./preparation-error.ts";
+import { problemOf } from "./sandbox/choose-launcher.ts";
 import type { Launcher } from "./sandbox/launcher.ts";
 import { DEFAULT_LIMITS } from "./sandbox/limits.ts";
 import { toolEnvironment } from "./sandbox/tool-environment.ts";
@@ -101,6 +103,7 @@ export class EnvironmentWorker {
       await lease.claim(stop);
       const signal = AbortSignal.any([stop, lease.signal]);
       if (signal.aborted) return lease.end ?? "stopped";
+      if (work.data.type === "healthcheck") return await this.#answerHealthcheck(lease);
       if (work.data.type !== "session") return "not a session";
       const end = await this.#activations.run(work.data.id, async () => {
         const session = await client.beta.sessions.retrieve(work.data.id, {}, { signal });
@@ -124,9 +127,25 @@ export class EnvironmentWorker {
       return lease.end ?? end;
     } catch (error) {
       if (stop.aborted || lease.signal.aborted) return lease.end ?? "stopped";
-      throw error;
+      if (!(error instanceof PreparationError)) throw error;
+      log.error(error.message, { work: work.id, error: errorLabel(error.cause) });
+      await lease.fail(error.message);
+      return "failed";
     } finally {
-      await lease.release();
+      if (lease.end !== "failed") await lease.release();
     }
+  }
+
+  /** Whether tools would run here: what a session is launched in is launched, and the lease is seen to last. */
+  async #answerHealthcheck(lease: Lease): Promise<string> {
+    const { launcher, log } = this.#options;
+    const problem = await problemOf(launcher);
+    if (problem === null) {
+      await lease.renew();
+      return "healthy";
+    }
+    log.error("tools do not run here", { launcher: launcher.name, why: problem });
+    await lease.fail(`Tools do not run on this worker: its ${launcher.name} launcher failed a trial.`);
+    return "failed";
   }
 }

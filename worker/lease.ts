@@ -8,10 +8,10 @@ const STOP_TIMEOUT_MS = 10_000;
 const NO_HEARTBEAT = "NO_HEARTBEAT";
 
 /**
- * released: we are done. stop_requested: the server wants the item stopped. refused: it no longer takes our
+ * released: we are done. failed: it cannot be done here. stop_requested: the server wants the item stopped. refused: it no longer takes our
  * heartbeats. lost: another owner has the item. assumed_lost: no heartbeat got through for longer than the lease lives.
  */
-export type LeaseEnd = "released" | "stop_requested" | "refused" | "lost" | "assumed_lost";
+export type LeaseEnd = "released" | "failed" | "stop_requested" | "refused" | "lost" | "assumed_lost";
 
 export interface LeaseOptions {
   readonly client: ApiClient;
@@ -37,6 +37,7 @@ export class Lease {
   #ttlMs = FIRST_TTL_MS;
   #lastSuccess: number;
   #keeping: Promise<void> = Promise.resolve();
+  #beating: Promise<boolean> = Promise.resolve(true);
 
   constructor(options: LeaseOptions) {
     this.#options = options;
@@ -88,6 +89,28 @@ export class Lease {
     }
   }
 
+  /** Ends the heartbeats and gives the item up: what it is for cannot be done here, and its people read why. */
+  async fail(message: string): Promise<void> {
+    this.#finish("failed");
+    await this.#keeping;
+    const { client, environmentId, workId, log } = this.#options;
+    if (this.lost) return;
+    try {
+      await client.post(`/v1/environments/${environmentId}/work/${workId}/fail`, {
+        body: { message },
+        signal: AbortSignal.timeout(STOP_TIMEOUT_MS),
+      });
+    } catch (error) {
+      // 409: already stopped.
+      if (statusOf(error) !== 409) log.warn("could not give the item up", { work: workId, error: errorLabel(error) });
+    }
+  }
+
+  /** A heartbeat out of turn: true while the lease is ours. */
+  renew(): Promise<boolean> {
+    return this.#beat();
+  }
+
   async #keep(): Promise<void> {
     while (!this.#over.signal.aborted) {
       await this.#wait(this.#intervalMs, this.#over.signal);
@@ -96,7 +119,13 @@ export class Lease {
   }
 
   /** True when the server has extended the lease. */
-  async #beat(): Promise<boolean> {
+  #beat(): Promise<boolean> {
+    // Each repeats the answer to the one before.
+    this.#beating = this.#beating.then(() => this.#beatOnce());
+    return this.#beating;
+  }
+
+  async #beatOnce(): Promise<boolean> {
     const { client, environmentId, workId, log } = this.#options;
     const fields = { work: workId };
     try {

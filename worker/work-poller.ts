@@ -8,6 +8,8 @@ const ERROR_FIRST_MS = 1_000;
 const ERROR_MAX_MS = 60_000;
 const EARLY_FIRST_MS = 50;
 const EARLY_MAX_MS = 3_000;
+/** How long an answer may take beyond the time that the server holds the poll. */
+const POLL_GRACE_MS = 15_000;
 
 export type ClaimedWork = BetaSelfHostedWork;
 
@@ -87,7 +89,7 @@ export class WorkPoller {
     const reply: ClaimedWork | null | undefined = await client.beta.environments.work.poll(
       environmentId,
       { "Anthropic-Worker-ID": workerId, ...(block && blockMs > 0 ? { block_ms: blockMs } : {}) },
-      { signal, maxRetries: 0 },
+      { signal, maxRetries: 0, timeout: (block ? blockMs : 0) + POLL_GRACE_MS },
     );
     return reply ?? null;
   }

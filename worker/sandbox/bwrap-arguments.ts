@@ -98,34 +98,50 @@ function directory(path: string): readonly string[] {
 /**
  * A command line that becomes `user` before it makes the sandbox: for a worker that runs as root, whose programs must
  * not be root outside either (the kernel counts no processes of root's, and root's files would be theirs to read).
- * That user may not be able to reach the folder and the other paths, so they are first mounted where it can.
+ *
+ * That user may not be able to reach the folder and the other paths, so root first mounts them where it can, in a mount
+ * namespace of their own. The steps become each other: bubblewrap's parent must be the worker itself, since a process
+ * in between without the right to signal that user could not take it along when it dies.
  */
 export function asUser(user: number, programs: RootPrograms, shape: SandboxShape): readonly string[] {
-  const at = (name: string) => `${MEETING_POINT}/${name}`;
   const moved: SandboxShape = {
     ...shape,
-    folder: at("workspace"),
-    etc: at("etc"),
-    readOnly: shape.readOnly.map(({ inside }, index) => ({ host: at(`read-only-${index}`), inside })),
+    folder: met(0),
+    etc: met(1),
+    readOnly: shape.readOnly.map(({ inside }, index) => ({ host: met(index + 2), inside })),
   };
+  const sources = [shape.folder, shape.etc, ...shape.readOnly.map(({ host }) => host)];
   return [
-    programs.bwrap,
-    "--die-with-parent",
-    ...["--dev-bind", "/", "/", "--tmpfs", "/tmp", ...directory(MEETING_POINT)],
-    ...["--bind", shape.folder, moved.folder, "--ro-bind", shape.etc, moved.etc],
-    ...shape.readOnly.flatMap(({ host }, index) => ["--ro-bind", host, at(`read-only-${index}`)]),
-    ...["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"],
-    "--",
+    ...[programs.unshare, "--mount", "--propagation", "private", "--"],
+    ...["/bin/bash", "--noprofile", "--norc", "-c", MEET, "meet", String(sources.length), ...sources],
     ...[programs.setpriv, "--reuid", String(user), "--regid", String(user), "--clear-groups", "--"],
     programs.bwrap,
     ...bwrapArguments(moved),
   ];
 }
 
-/** In a /tmp of the sandbox's own, which hides the host's. */
+/** In a /tmp of the namespace's own, which hides the host's. */
 const MEETING_POINT = "/tmp/mango";
+const met = (index: number) => `${MEETING_POINT}/${index}`;
+
+/**
+ * `meet <count> <source>… <command>…`: mounts each source under its number, and becomes the command. The sources are
+ * opened before /tmp is hidden, which they may lie in.
+ */
+const MEET = `set -e
+count=$1; shift; opened=()
+for ((i = 0; i < count; i++)); do exec {fd}<"$1"; opened+=("$fd"); [ -d "$1" ] && kinds+=(d) || kinds+=(f); shift; done
+mount -t tmpfs -o mode=0755,nosuid,nodev,size=1m tmpfs /tmp
+mkdir -m 0755 ${MEETING_POINT}
+for ((i = 0; i < count; i++)); do
+  if [ "\${kinds[i]}" = d ]; then mkdir ${MEETING_POINT}/$i; else : >${MEETING_POINT}/$i; fi
+  mount --no-canonicalize --bind "/proc/self/fd/\${opened[i]}" ${MEETING_POINT}/$i
+done
+for fd in "\${opened[@]}"; do exec {fd}<&-; done
+exec "$@"`;
 
 export interface RootPrograms {
   readonly bwrap: string;
   readonly setpriv: string;
+  readonly unshare: string;
 }

@@ -35,7 +35,7 @@ export interface BwrapOptions {
  */
 export function bwrapLauncher(options: BwrapOptions): Launcher {
   const bwrap = findProgram("bwrap");
-  const setpriv = findProgram("setpriv");
+  const [setpriv, unshare] = [findProgram("setpriv"), findProgram("unshare")];
   const user = process.getuid?.() === 0 ? USER_INSTEAD_OF_ROOT : null;
   const system = systemDirectories();
   const features = bwrap === null ? Promise.resolve("") : run(bwrap, ["--help"]).then(({ stdout }) => stdout);
@@ -44,10 +44,10 @@ export function bwrapLauncher(options: BwrapOptions): Launcher {
     name: "bwrap",
     async enter(place): Promise<Sandbox> {
       if (bwrap === null) throw new Error("bubblewrap is not installed");
-      if (user !== null && setpriv === null) throw new Error("setpriv (util-linux) is not installed");
+      if (user !== null && (setpriv === null || unshare === null)) throw new Error("util-linux is not installed");
       if (user !== null) await giveFolder(place.folder, user);
       const disableUserNamespaces = (await features).includes("--disable-userns");
-      const programs = { bwrap, setpriv: setpriv ?? "" };
+      const programs = { bwrap, setpriv: setpriv ?? "", unshare: unshare ?? "" };
 
       const live = new Set<LaunchedProcess>();
       const launch = async (request: LaunchRequest, readOnly: readonly Mount[]) => {

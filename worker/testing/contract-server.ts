@@ -154,7 +154,7 @@ export class ContractServer {
     const item = this.items.find(({ id }) => id === workId);
     if (item === undefined) return failure(404, "not_found_error");
     if (verb === "ack") item.state = "starting";
-    if (verb === "stop") item.state = "stopped";
+    if (verb === "stop" || verb === "fail") item.state = "stopped";
     if (verb === "heartbeat") return this.#heartbeat(item, seen.query.get("expected_last_heartbeat") ?? "");
     return ok(view(item));
   }

@@ -25,6 +25,16 @@ function isAlive(pid: string): boolean {
   }
 }
 
+describe("the call's idempotency key", () => {
+  it("F03 F04 stands in the environment of each command, the running call's and no other", async () => {
+    const { tool } = await bash();
+    const look = { command: "printenv MANGO_IDEMPOTENCY_KEY || echo none" };
+    expect((await tool.run(look, noAbort, "key-'1'")).text).toBe("key-'1'");
+    expect((await tool.run(look, noAbort, "key-2")).text).toBe("key-2");
+    expect((await tool.run(look, noAbort)).text).toBe("none");
+  });
+});
+
 describe("output and exit codes", () => {
   it("starts in the workspace", async () => {
     const { run, workspace } = await bash();

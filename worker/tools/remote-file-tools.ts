@@ -51,6 +51,8 @@ class FileToolsProgram {
   }
 
   async run(tool: FileToolName, input: unknown, signal: AbortSignal): Promise<ToolResult> {
+    // It may have been told to stop while the program was starting.
+    if (signal.aborted) return failed(`${tool}: ${stopReason(signal)}`);
     this.#calls += 1;
     const id = this.#calls;
     const { promise, resolve } = Promise.withResolvers<ToolResult | null>();
