@@ -41,6 +41,13 @@ export class BenchClient {
   }
 }
 
+/** One call of a worker's tool: instants in milliseconds since the epoch. */
+export interface ToolTimes {
+  readonly publishedAt: number;
+  readonly resultAt: number;
+  readonly output: string;
+}
+
 /** One session with its stream attached. */
 export class BenchSession {
   readonly id: string;
@@ -48,6 +55,8 @@ export class BenchSession {
   readonly #aborter: AbortController;
   #idle: ((instant: number) => void) | undefined;
   #interrupted: ((instant: number) => void) | undefined;
+  #publishedAt = 0;
+  #result: ToolTimes | undefined;
 
   constructor(client: BenchClient, id: string, response: Response, aborter: AbortController) {
     this.id = id;
@@ -61,6 +70,15 @@ export class BenchSession {
       onEvent: (event) => {
         if (event.event === "user.interrupt") {
           this.#interrupted?.(performance.now());
+        }
+        if (event.event === "agent.tool_use") {
+          const { processed_at } = JSON.parse(event.data) as { processed_at: string };
+          this.#publishedAt = Date.parse(processed_at);
+        }
+        if (event.event === "user.tool_result") {
+          const resultAt = performance.timeOrigin + performance.now();
+          const { content } = JSON.parse(event.data) as { content: { text: string }[] };
+          this.#result = { publishedAt: this.#publishedAt, resultAt, output: content[0]?.text ?? "" };
         }
         if (event.event === "session.status_idle" && !event.data.includes('"requires_action"')) {
           this.#idle?.(performance.now());
@@ -83,6 +101,14 @@ export class BenchSession {
       events: [{ type: "user.message", content: [{ type: "text", text }] }],
     });
     return (await idle) - start;
+  }
+
+  /** A turn with one call of a worker's tool. */
+  async toolTurn(text: string): Promise<ToolTimes> {
+    this.#result = undefined;
+    await this.turn(text);
+    if (this.#result === undefined) throw new Error("The turn had no call.");
+    return this.#result;
   }
 
   /** Milliseconds from the POST of an event that starts nothing to its frame on the stream. */

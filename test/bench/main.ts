@@ -4,6 +4,7 @@ import { lists } from "./lists.ts";
 import { type Row, table } from "./statistics.ts";
 import { streams } from "./streams.ts";
 import { ownTimePerRound, plainTurns, throughput, toolTurns } from "./turns.ts";
+import { workerCalls } from "./worker.ts";
 
 /**
  * `npm run bench`: what things cost on this machine, beside the design's targets and beside raw references measured in
@@ -13,6 +14,7 @@ const BENCHES: Readonly<Record<string, () => Promise<Row[]>>> = {
   turn: plainTurns,
   tool: toolTurns,
   round: ownTimePerRound,
+  worker: workerCalls,
   throughput,
   lists,
   streams,

@@ -18,7 +18,12 @@ export interface ServerProcess {
 /** The server as users start it, in a process and a data folder of its own, talking to the given model endpoint. */
 export async function startServerProcess(
   modelUrl: string,
-  options: { readonly databaseUrl?: string } = {},
+  options: {
+    readonly databaseUrl?: string;
+    /** Where the worker's tools run; `process` by default, which every machine has. */
+    readonly launcher?: "process" | "bwrap";
+    readonly workspaceRoot?: string;
+  } = {},
 ): Promise<ServerProcess> {
   const dataDir = await mkdtemp(path.join(tmpdir(), "mango-bench-"));
   await chmod(dataDir, 0o711);
@@ -32,6 +37,10 @@ export async function startServerProcess(
       MANGO_API_KEY: KEY,
       MANGO_MODEL_BASE_URL: modelUrl,
       MANGO_MODEL_API_KEY: "bench",
+      // The model is a script of ours.
+      MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER: "1",
+      MANGO_WORKER_LAUNCHER: options.launcher ?? "process",
+      ...(options.workspaceRoot === undefined ? {} : { MANGO_WORKSPACE_ROOT: options.workspaceRoot }),
       ...(options.databaseUrl === undefined ? {} : { MANGO_DATABASE_URL: options.databaseUrl }),
     },
   });
