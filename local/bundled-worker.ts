@@ -8,7 +8,11 @@ const WORKER = fileURLToPath(new URL("../worker/main.ts", import.meta.url));
 /** Exit codes of the worker that a restart cannot mend. */
 const FINAL_CODES: readonly number[] = [EXIT.usage, EXIT.refused, EXIT.noLauncher];
 /** What the worker may know of our environment: never our API key or the model's, which its tools could read there. */
-const PASSED_ON = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM", "NODE_COMPILE_CACHE"];
+const PASSED_ON = [
+  ...["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM", "NODE_COMPILE_CACHE"],
+  // Where the docker launcher's engine is.
+  ...["DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"],
+];
 
 function passedOn(): Record<string, string> {
   return Object.fromEntries(

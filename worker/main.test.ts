@@ -82,6 +82,27 @@ describe("exit codes", () => {
   });
 });
 
+it("the installed command shows its help, exit codes included, and ends with 0", async () => {
+  const command = join(import.meta.dirname, "mango-worker.mjs");
+  const child = spawn(process.execPath, [command, "run", "--help"], { stdio: ["ignore", "pipe", "ignore"] });
+  let help = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    help += text;
+  });
+  expect(await new Promise((resolve) => child.once("close", resolve))).toBe(0);
+  for (const option of [
+    "--launcher",
+    "--workspace-root",
+    "--max-idle",
+    "--concurrency",
+    "--allow-env",
+    "--ready-file",
+  ]) {
+    expect(help).toContain(option);
+  }
+  expect(help).toContain("4  no launcher that works and may be used");
+});
+
 describe("the process launcher", () => {
   it.each<[string, Record<string, string>]>([
     ["without leave", {}],

@@ -63,8 +63,8 @@ export async function startRealServer(dataDir: string, settings: Record<string, 
 }
 
 /** A start that is expected to end by itself. */
-export async function startAndEnd(dataDir: string): Promise<Ended> {
-  return launch(dataDir, {}).ended;
+export async function startAndEnd(dataDir: string, settings: Record<string, string> = {}): Promise<Ended> {
+  return launch(dataDir, settings).ended;
 }
 
 function launch(dataDir: string, settings: Record<string, string>) {

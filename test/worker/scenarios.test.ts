@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { VERSIONS } from "../contract/sdk-clients.ts";
 import { processesOf } from "../e2e/real-server.ts";
 import {
   calls,
@@ -23,7 +24,8 @@ import {
   textOf,
   toolset,
 } from "../e2e/session-driver.ts";
-import { type RunningWorker, WORKER_KINDS } from "./worker-kinds.ts";
+import { type RunningWorker, temporaryRoot, WORKER_KINDS } from "./worker-kinds.ts";
+import { startWorkerProcess } from "./worker-process.ts";
 
 const soon = { timeout: 20_000 };
 let scripted: ScriptedServer;
@@ -31,6 +33,32 @@ beforeAll(async () => {
   scripted = await startScriptedServer();
 });
 afterAll(() => scripted.close());
+
+describe.each(VERSIONS)("a launcher on the poller of the official SDK %s", (_, Client) => {
+  test("F44 that stops its claim at once, having handed it over, leaves the session to the next worker", async () => {
+    await scripted.server.database.pool.query("delete from work_items");
+    await scripted.script();
+    const session = await SessionDriver.open(scripted.server, { tools: [toolset()] });
+    await session.send(message("run `echo handed over`"));
+    await session.until(isIdle("requires_action"));
+    const { url, environmentId, environmentKey } = scripted.server;
+    const client = new Client({ baseURL: url, authToken: environmentKey, logLevel: "off" });
+    const claimed: string[] = [];
+    for await (const work of client.beta.environments.work.poller({ environmentId, environmentKey, drain: true })) {
+      claimed.push(work.data.id);
+      break;
+    }
+    expect(claimed).toEqual([session.id]);
+    const place = await temporaryRoot();
+    const worker = await startWorkerProcess(scripted.server, { launcher: "process", workspaceRoot: place.root });
+    const result = await session.until(isType("user.tool_result"));
+    await session.until(isTurnEnd);
+    expect(textOf(result)).toBe("handed over");
+    session.close();
+    await worker.stop();
+    await place.remove();
+  });
+});
 
 describe.each(WORKER_KINDS)("$name", ({ check, start, stopsCommands }) => {
   let worker: RunningWorker;
