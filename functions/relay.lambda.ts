@@ -2,7 +2,7 @@ import { dropOldAnswers } from "../shared/http/idempotency.ts";
 import { relayDue } from "../shared/outbox/relay.ts";
 import { DEFAULT_PURGE, purgeDeleted } from "../shared/sessions/purge.ts";
 import { reconcile } from "../shared/turns/reconcile.ts";
-import { stopQuietWork } from "../shared/work/stop-quiet.ts";
+import { tendWork } from "../shared/work/upkeep.ts";
 import { invocation } from "./invocation.ts";
 import { product } from "./product.ts";
 
@@ -14,8 +14,8 @@ const LAST_BATCH_MS = 25_000;
 const RECONCILE_AFTER_SECONDS = 600;
 
 /**
- * On a schedule: delivers what a crash or an outage left in the outbox, takes over turns whose execution is gone, lets
- * the workers of quiet sessions go, and removes what has had its time.
+ * On a schedule: delivers what a crash or an outage left in the outbox, takes over turns whose execution is gone, tends
+ * the queue of work, and removes what has had its time.
  */
 export const handler = invocation(async (_event: unknown, context) => {
   const { database } = product();
@@ -26,7 +26,7 @@ export const handler = invocation(async (_event: unknown, context) => {
     delivered += batch;
   } while (batch === BATCH && context.getRemainingTimeInMillis() > LAST_BATCH_MS);
   const takenOver = await reconcile(product(), { idleSeconds: RECONCILE_AFTER_SECONDS });
-  await stopQuietWork(database);
+  await tendWork(product());
   await purgeDeleted(database, DEFAULT_PURGE);
   await dropOldAnswers(database);
   return { delivered, takenOver };

@@ -20,7 +20,7 @@ import { DEFAULT_PURGE, purgeDeleted } from "../shared/sessions/purge.ts";
 import { executionLost, reconcile } from "../shared/turns/reconcile.ts";
 import { STATE_HANDLERS, type StateName } from "../shared/turns/state-handlers.ts";
 import { noTools, type ToolExecutor } from "../shared/turns/tool-executor.ts";
-import { stopQuietWork } from "../shared/work/stop-quiet.ts";
+import { tendWork } from "../shared/work/upkeep.ts";
 import { addEnvironmentKey, ensureWorkspace, revokeEnvironmentKeys, setApiKey } from "../shared/workspaces/keys.ts";
 import type { TurnRef } from "../statemachines/turn-payload.ts";
 import { ensureDefaultEnvironment, LOCAL_WORKSPACE } from "./default-environment.ts";
@@ -35,8 +35,8 @@ const PARK_SECONDS = "86400";
 const RELAY_MS = 2000;
 /** How long the last words of the streams may take. */
 const FAREWELL_MS = 100;
-/** How often the workers of quiet sessions are looked for. */
-const QUIET_MS = 15_000;
+/** How often the queue of work is tended: quiet sessions' workers, and leases that ran out where nobody polls. */
+const WORK_MS = 15_000;
 const RECONCILE_MS = 60_000;
 /** A turn that has not moved for this long is looked at. */
 const RECONCILE_AFTER_SECONDS = 600;
@@ -153,7 +153,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
   const purge = { ...DEFAULT_PURGE, journalAfterDays: options.auditRetentionDays ?? DEFAULT_PURGE.journalAfterDays };
   const upkeep = [
     regularly(RELAY_MS, "relay", log, () => relayDue(product)),
-    regularly(QUIET_MS, "quiet work", log, () => stopQuietWork(database)),
+    regularly(WORK_MS, "work", log, () => tendWork(product)),
     regularly(RECONCILE_MS, "reconciler", log, () => reconcile(product, { idleSeconds: RECONCILE_AFTER_SECONDS })),
     regularly(PURGE_MS, "purge", log, () => purgeDeleted(database, purge)),
     regularly(CLEANING_MS, "old answers", log, () => dropOldAnswers(database)),

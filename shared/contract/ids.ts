@@ -7,6 +7,7 @@ export type IdPrefix =
   | "audit"
   | "ekey"
   | "env"
+  | "hchk"
   | "pcall"
   | "peval"
   | "sesn"

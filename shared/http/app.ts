@@ -8,6 +8,7 @@ import { asApiError, errorResponse } from "./error-answer.ts";
 import { openApiDocument } from "./openapi-document.ts";
 import { router } from "./router.ts";
 import { agentRoutes } from "./routes/agents.ts";
+import { environmentKeyRoutes } from "./routes/environment-keys.ts";
 import { environmentRoutes } from "./routes/environments.ts";
 import { eventRoutes } from "./routes/events.ts";
 import { sessionRoutes } from "./routes/sessions.ts";
@@ -54,6 +55,7 @@ export function createApp(product: Product, options: StreamOptions): OpenAPIHono
 
   app.route("/", agentRoutes(product));
   app.route("/", environmentRoutes(product));
+  app.route("/", environmentKeyRoutes(product));
   app.route("/", sessionRoutes(product));
   app.route("/", eventRoutes(product));
   app.route("/", threadRoutes(product));

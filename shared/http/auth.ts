@@ -29,8 +29,14 @@ function secretOf(context: Context): string {
   return secret;
 }
 
-/** Opens the request's principal and lets only the given kinds pass. */
-export function requires(database: Transaction, ...kinds: readonly Principal["kind"][]): MiddlewareHandler<Env> {
+/**
+ * Opens the request's principal and lets only the given kinds pass. `work` is the token of a claim that was
+ * acknowledged; where `claim` is given too, it may be used before that.
+ */
+export function requires(
+  database: Transaction,
+  ...kinds: readonly (Principal["kind"] | "claim")[]
+): MiddlewareHandler<Env> {
   return async (context, next) => {
     const secret = secretOf(context);
     const principal = await findPrincipal(database, secret);
@@ -43,6 +49,11 @@ export function requires(database: Transaction, ...kinds: readonly Principal["ki
     }
     if (!kinds.includes(principal.kind)) {
       throw new PermissionDenied(`This key (${principal.kind.replace("_", " ")}) may not be used here.`);
+    }
+    if (principal.kind === "work" && !principal.acknowledged && !kinds.includes("claim")) {
+      throw new PermissionDenied(
+        `Work ${principal.workId} is not acknowledged yet; its token opens nothing until then.`,
+      );
     }
     context.set("principal", principal);
     context.set("secret", secret);

@@ -7,28 +7,28 @@ import type {
 import { Conflict, InvalidRequest, NotFound } from "../contract/errors.ts";
 import { newId } from "../contract/ids.ts";
 import type { Transaction } from "../db/transaction.ts";
-import { settleStep, stepByEvent, stepById, stepsOfRound, type ToolStep } from "../journal/tool-steps.ts";
+import { settleStep, stepByEvent, stepById, type ToolStep } from "../journal/tool-steps.ts";
 import { publicEvent, splice } from "../ledger/event.ts";
 import { eventsByIds } from "../ledger/read.ts";
 import type { OutboxRow } from "../outbox/outbox.ts";
-import { actionsOfEvent, actionsOfSteps, resolveAction, waitingEventIds } from "../permissions/barrier.ts";
+import { actionsOfEvent, resolveAction } from "../permissions/barrier.ts";
 import { deniedText } from "../permissions/gate.ts";
-import { releaseStopped, resume } from "../turns/await-actions.ts";
+import { releaseStopped } from "../turns/await-actions.ts";
 import { beginTurn } from "../turns/begin-turn.ts";
 import { refuse } from "../turns/gate-tools.ts";
 import { interruptTurn } from "../turns/interrupt.ts";
-import { latestRound } from "../turns/rounds.ts";
+import { settleBarrier, waitingFor } from "../turns/settle-barrier.ts";
 import { activeTurn, type TurnRow } from "../turns/turn-row.ts";
 import { ensureWork } from "../work/ensure-work.ts";
+import { assertHolds } from "../work/holder.ts";
+import type { Principal } from "../workspaces/keys.ts";
+import type { Aftermath } from "./announce.ts";
 import { lockSession } from "./session-row.ts";
 import { SessionUnit } from "./session-unit.ts";
 
-export interface Admitted {
+export interface Admitted extends Aftermath {
   /** The events as the client sees them, in the order sent: JSON texts. */
   readonly events: readonly string[];
-  readonly outbox: readonly OutboxRow[];
-  /** The environment whose workers must be woken; null when no work was queued. */
-  readonly wakeEnvironment: string | null;
 }
 
 /**
@@ -39,7 +39,13 @@ export interface Admitted {
  */
 export async function admitEvents(
   transaction: Transaction,
-  params: { readonly workspaceId: string; readonly sessionId: string; readonly events: readonly AcceptedEvent[] },
+  params: {
+    readonly workspaceId: string;
+    readonly sessionId: string;
+    readonly events: readonly AcceptedEvent[];
+    /** Who sends; a claim of work is looked at again under the session's lock. */
+    readonly sender?: Principal;
+  },
 ): Promise<Admitted> {
   const session = await lockSession(transaction, params);
   if (session === null || session.deletingAt !== null) {
@@ -47,6 +53,9 @@ export async function admitEvents(
   }
   if (session.archivedAt !== null || session.status === "terminated") {
     throw new InvalidRequest(`Session ${session.id} is archived; it takes no more events.`);
+  }
+  if (params.sender !== undefined) {
+    await assertHolds(transaction, params.sender);
   }
   const admission = new Admission(transaction, new SessionUnit(transaction, session));
   for (const [index, event] of params.events.entries()) {
@@ -62,7 +71,8 @@ class Admission {
   readonly #events: string[] = [];
   readonly #outbox: OutboxRow[] = [];
   /** The turn whose barrier this batch has touched; decided about once, after the last event. */
-  #answered: { readonly turn: TurnRow; readonly waitingBefore: string; readonly cause: string } | null = null;
+  #answered: { readonly turn: TurnRow; readonly waitingBefore: readonly string[]; readonly cause: string } | null =
+    null;
 
   constructor(transaction: Transaction, unit: SessionUnit) {
     this.#transaction = transaction;
@@ -248,30 +258,18 @@ class Admission {
     if (turn === null || turn.id !== step.turnId) {
       throw new Conflict(`${path}: the turn of ${step.eventId} has ended.`);
     }
-    this.#answered = { turn, waitingBefore: (await this.#waiting(turn)).join(), cause: newId("sevt") };
+    this.#answered = { turn, waitingBefore: await waitingFor(this.#transaction, turn), cause: newId("sevt") };
     return turn;
   }
 
-  async #waiting(turn: TurnRow): Promise<string[]> {
-    const round = await latestRound(this.#transaction, turn.id);
-    const steps = round === null ? [] : await stepsOfRound(this.#transaction, { turnId: turn.id, round: round.number });
-    return waitingEventIds(await actionsOfSteps(this.#transaction, turn.sessionId, steps));
-  }
-
-  /** After answers: the turn goes on when nothing is left, and says again what it waits for when something else is. */
+  /** Decides about the barrier that this batch has touched. */
   async #decide(): Promise<void> {
     if (this.#answered === null) {
       return;
     }
-    const { turn, waitingBefore, cause } = this.#answered;
+    const { turn, ...answered } = this.#answered;
     this.#answered = null;
-    const waiting = await this.#waiting(turn);
-    if (waiting.length === 0) {
-      this.#unit.run(turn.threadId, cause);
-      this.#outbox.push(...(await resume(this.#transaction, turn)));
-    } else if (waiting.join() !== waitingBefore) {
-      this.#unit.idle(turn.threadId, cause, { type: "requires_action", eventIds: waiting });
-    }
+    this.#outbox.push(...(await settleBarrier(this.#transaction, this.#unit, turn, answered)));
   }
 
   #append(type: string, payload: string, processed: boolean): string {

@@ -1,16 +1,25 @@
 import { derivedId } from "../contract/ids.ts";
 import type { Transaction } from "../db/transaction.ts";
-import { isSettled, settleStep, stepsOfRound } from "../journal/tool-steps.ts";
+import { isSettled, settleStep, stepsOfRound, type ToolStep } from "../journal/tool-steps.ts";
 import { splice } from "../ledger/event.ts";
-import { actionsOfSteps, resolveAction } from "../permissions/barrier.ts";
+import { actionsOfSteps, type PendingAction, resolveAction } from "../permissions/barrier.ts";
 import type { SessionUnit } from "../sessions/session-unit.ts";
 import { latestRound } from "./rounds.ts";
 import type { TurnRow } from "./turn-row.ts";
 
+/** The published calls of the turn's last round that have no result; none while the round is not published. */
+export async function openCalls(transaction: Transaction, turn: TurnRow): Promise<ToolStep[]> {
+  const round = await latestRound(transaction, turn.id);
+  if (round?.state !== "gated") {
+    return [];
+  }
+  const steps = await stepsOfRound(transaction, { turnId: turn.id, round: round.number });
+  return steps.filter((step) => !isSettled(step));
+}
+
 /**
- * Closes every published call that has no result, in the transaction that ends its turn. The ledger gets a
- * server-authored result for each: clients that replay history, the official workers among them, run every allowed
- * call that has none.
+ * Closes every published call that has no result, in the transaction that ends its turn. Calls that were never
+ * published are dropped: nobody has seen them.
  */
 export async function closeOpenCalls(
   transaction: Transaction,
@@ -18,17 +27,24 @@ export async function closeOpenCalls(
   turn: TurnRow,
   why: string,
 ): Promise<void> {
-  const round = await latestRound(transaction, turn.id);
-  if (round?.state !== "gated") {
-    // Calls that were never published are dropped: nobody has seen them.
-    return;
-  }
-  const open = (await stepsOfRound(transaction, { turnId: turn.id, round: round.number })).filter(
-    (step) => !isSettled(step),
-  );
-  const actions = await actionsOfSteps(transaction, turn.sessionId, open);
+  await closeCalls(transaction, unit, turn, await openCalls(transaction, turn), why);
+}
+
+/**
+ * Closes these calls as ambiguous and resolves what the turn awaited of them. The ledger gets a server-authored result
+ * for each: clients that replay history, the official workers among them, run every allowed call that has none. Its id
+ * derives from the call, so a repeat cannot add a second. The caller holds the session's lock.
+ */
+export async function closeCalls(
+  transaction: Transaction,
+  unit: SessionUnit,
+  turn: TurnRow,
+  calls: readonly ToolStep[],
+  why: string,
+): Promise<void> {
+  const actions = await actionsOfSteps(transaction, turn.sessionId, calls);
   const content = JSON.stringify([{ type: "text", text: why }]);
-  for (const step of open) {
+  for (const step of calls) {
     const eventId = derivedId("sevt", step.id, "tool_result");
     await settleStep(transaction, {
       stepId: step.id,
@@ -37,39 +53,37 @@ export async function closeOpenCalls(
       isError: true,
       resultEventId: eventId,
     });
-    for (const action of actions) {
-      if (action.stepId === step.id && action.resolution === null) {
-        await resolveAction(transaction, {
-          sessionId: turn.sessionId,
-          eventId: step.eventId,
-          need: action.need,
-          resolution: "closed",
-          resolvedByEventId: eventId,
-        });
-      }
-    }
-    const result = { content, is_error: "true" };
-    if (step.owner === "client_custom") {
-      unit.append({
-        id: eventId,
-        threadId: turn.threadId,
-        type: "user.custom_tool_result",
-        payload: splice({ custom_tool_use_id: step.eventId }, result),
-      });
-    } else if (step.owner === "client_self_hosted") {
-      unit.append({
-        id: eventId,
-        threadId: turn.threadId,
-        type: "user.tool_result",
-        payload: splice({ tool_use_id: step.eventId }, result),
-      });
-    } else {
-      unit.append({
-        id: eventId,
-        threadId: turn.threadId,
-        type: "agent.tool_result",
-        payload: splice({ tool_use_id: step.eventId }, result),
+    for (const action of actions.filter((one) => isOpenAction(one, step))) {
+      await resolveAction(transaction, {
+        sessionId: turn.sessionId,
+        eventId: step.eventId,
+        need: action.need,
+        resolution: "closed",
+        resolvedByEventId: eventId,
       });
     }
+    const [type, field] = resultOf(step);
+    unit.append({
+      id: eventId,
+      threadId: turn.threadId,
+      type,
+      payload: splice({ [field]: step.eventId }, { content, is_error: "true" }),
+    });
+  }
+}
+
+function isOpenAction(action: PendingAction, step: ToolStep): boolean {
+  return action.stepId === step.id && action.resolution === null;
+}
+
+/** The event that answers a call, and the field that names the call, by who would have answered. */
+function resultOf(step: ToolStep): readonly [type: string, field: string] {
+  switch (step.owner) {
+    case "client_custom":
+      return ["user.custom_tool_result", "custom_tool_use_id"];
+    case "client_self_hosted":
+      return ["user.tool_result", "tool_use_id"];
+    default:
+      return ["agent.tool_result", "tool_use_id"];
   }
 }

@@ -15,9 +15,12 @@ export type Principal =
       readonly kind: "work";
       readonly workspaceId: string;
       readonly environmentId: string;
-      readonly sessionId: string;
+      /** Null for a health check: its token opens no session. */
+      readonly sessionId: string | null;
       readonly workId: string;
       readonly digest: Buffer;
+      /** Before the ack a token opens nothing but the ack. */
+      readonly acknowledged: boolean;
     };
 
 /** Who holds the secret; null when it opens nothing (any more). One look-up, whatever the kind of secret. */
@@ -29,14 +32,18 @@ export async function findPrincipal(database: Transaction, secret: string): Prom
     id: string;
     environment_id: string | null;
     session_id: string | null;
+    acknowledged: boolean | null;
   }>(
-    `select 'api_key' as kind, workspace_id, id, null as environment_id, null as session_id
+    `select 'api_key' as kind, workspace_id, id, null as environment_id, null as session_id, null::boolean as acknowledged
        from api_keys where digest = $1 and revoked_at is null
      union all
-     select 'environment_key', workspace_id, id, environment_id, null
+     select 'environment_key', workspace_id, id, environment_id, null, null
        from environment_keys where digest = $1 and revoked_at is null
      union all
-     select 'work', workspace_id, id, environment_id, session_id
+     select 'environment_key', workspace_id, id, environment_id, null, null
+       from environment_keys where previous_digest = $1 and previous_until > now() and revoked_at is null
+     union all
+     select 'work', workspace_id, id, environment_id, session_id, state <> 'queued'
        from work_items where token_digest = $1 and state in ('queued', 'starting', 'active', 'stopping')
         and (lease_expires_at is null or lease_expires_at > now())`,
     [digest],
@@ -56,9 +63,10 @@ export async function findPrincipal(database: Transaction, secret: string): Prom
         kind: "work",
         workspaceId,
         environmentId: row.environment_id ?? "",
-        sessionId: row.session_id ?? "",
+        sessionId: row.session_id,
         workId: id,
         digest,
+        acknowledged: row.acknowledged === true,
       };
   }
 }

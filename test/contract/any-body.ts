@@ -3,7 +3,15 @@ import fc from "fast-check";
 import { customTool } from "./driver.ts";
 
 /** Ids of things that exist, filled in by the test. */
-export const known = { agent: "", archived: "", environment: "", session: "", ended: "", work: "work_nothing" };
+export const known = {
+  agent: "",
+  archived: "",
+  environment: "",
+  session: "",
+  ended: "",
+  work: "work_nothing",
+  key: "ekey_nothing",
+};
 
 const AGENT = {
   name: "A",
@@ -112,6 +120,22 @@ export const ROUTES: Readonly<Record<string, Route>> = {
   },
   "ack a work item": { path: () => `/v1/environments/${known.environment}/work/${known.work}/ack`, valid: () => ({}) },
   heartbeat: { path: () => `/v1/environments/${known.environment}/work/${known.work}/heartbeat`, valid: () => ({}) },
+  "create an environment key": {
+    path: () => `/v1/environments/${known.environment}/keys`,
+    valid: () => ({ name: "K" }),
+  },
+  "rotate an environment key": {
+    path: () => `/v1/environments/${known.environment}/keys/${known.key}/rotate`,
+    valid: () => ({ overlap_seconds: 60 }),
+  },
+  "update a work item": {
+    path: () => `/v1/environments/${known.environment}/work/${known.work}`,
+    valid: () => ({ metadata: { a: "1", b: null } }),
+  },
+  "fail a work item": {
+    path: () => `/v1/environments/${known.environment}/work/${known.work}/fail`,
+    valid: () => ({ message: "M" }),
+  },
   "stop a work item": {
     path: () => `/v1/environments/${known.environment}/work/${known.work}/stop`,
     valid: () => ({ force: true }),

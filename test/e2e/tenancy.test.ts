@@ -8,7 +8,7 @@ const OTHER_KEY = "sk-mango-other-key-000000";
 let scripted: ScriptedServer;
 let victim: SessionDriver;
 const own = { agent: "", environment: "" };
-const theirs = { agent: "", session: "", thread: "", environment: "", call: "", work: "" };
+const theirs = { agent: "", session: "", thread: "", environment: "", call: "", work: "", key: "" };
 
 const request = (path: string, json?: unknown, method?: string) =>
   send(scripted.server, { path, key: OTHER_KEY, ...(json !== undefined && { json }), ...(method && { method }) });
@@ -39,6 +39,9 @@ beforeAll(async () => {
     environment: scripted.server.environmentId,
     call: use?.id,
     work: rows[0]?.id,
+    key: await idOf(
+      scripted.server.request(`/v1/environments/${scripted.server.environmentId}/keys`, { json: { name: "K" } }),
+    ),
   });
 });
 afterAll(async () => {
@@ -76,6 +79,34 @@ const routes: readonly (readonly [string, () => readonly [path: string, json?: u
   ["get /v1/sessions/{session_id}/threads/{thread_id}/events", () => [thread("/events")]],
   ["get /v1/sessions/{session_id}/threads/{thread_id}/stream", () => [thread("/stream")]],
   ["post /v1/sessions/{session_id}/threads/{thread_id}/archive", () => [thread("/archive"), undefined, "POST"]],
+  ["get /v1/environments/{environment_id}/keys", () => [`/v1/environments/${theirs.environment}/keys`]],
+  ["post /v1/environments/{environment_id}/keys", () => [`/v1/environments/${theirs.environment}/keys`, { name: "K" }]],
+  [
+    "post /v1/environments/{environment_id}/keys/{key_id}/rotate",
+    () => [`/v1/environments/${theirs.environment}/keys/${theirs.key}/rotate`, undefined, "POST"],
+  ],
+  [
+    "post /v1/environments/{environment_id}/keys/{key_id}/revoke",
+    () => [`/v1/environments/${theirs.environment}/keys/${theirs.key}/revoke`, undefined, "POST"],
+  ],
+  [
+    "post /v1/environments/{environment_id}/healthcheck",
+    () => [`/v1/environments/${theirs.environment}/healthcheck`, undefined, "POST"],
+  ],
+  ["get /v1/environments/{environment_id}/work", () => [`/v1/environments/${theirs.environment}/work`]],
+  ["get /v1/environments/{environment_id}/work/stats", () => [`/v1/environments/${theirs.environment}/work/stats`]],
+  [
+    "get /v1/environments/{environment_id}/work/{work_id}",
+    () => [`/v1/environments/${theirs.environment}/work/${theirs.work}`],
+  ],
+  [
+    "post /v1/environments/{environment_id}/work/{work_id}",
+    () => [`/v1/environments/${theirs.environment}/work/${theirs.work}`, { metadata: { a: "stolen" } }],
+  ],
+  [
+    "post /v1/environments/{environment_id}/work/{work_id}/fail",
+    () => [`/v1/environments/${theirs.environment}/work/${theirs.work}/fail`, { message: "stolen" }],
+  ],
   ["get /v1/environments/{environment_id}/work/poll", () => [`/v1/environments/${theirs.environment}/work/poll`]],
   [
     "post /v1/environments/{environment_id}/work/{work_id}/ack",

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import type { Event } from "../e2e/event-feed.ts";
 import { calls, type ScriptedServer, says, startScriptedServer, toolUse } from "../e2e/scripted-model.ts";
-import { isTurnEnd, message, SessionDriver, toolResult, toolset } from "../e2e/session-driver.ts";
+import { isTurnEnd, message, SessionDriver, textOf, toolResult, toolset } from "../e2e/session-driver.ts";
 
 interface Work {
   readonly id: string;
@@ -55,6 +55,13 @@ const expireLeases = () =>
     "update work_items set lease_expires_at = now() - interval '1 s' where lease_expires_at is not null",
   );
 
+/** A claim whose token opens its session: acknowledged, without a heartbeat. */
+async function acknowledged(): Promise<{ id: string; token: string }> {
+  const item = await claimed();
+  await ask(environmentKey(), work(`${item.id}/ack`), {});
+  return item;
+}
+
 async function claimed(): Promise<{ id: string; token: string }> {
   const item = await poll();
   if (item === null) throw new Error("There was no work for a session that waits for a worker.");
@@ -63,8 +70,7 @@ async function claimed(): Promise<{ id: string; token: string }> {
 
 /** A worker that has beaten once. */
 async function active(): Promise<{ id: string; token: string }> {
-  const item = await claimed();
-  await ask(environmentKey(), work(`${item.id}/ack`), {});
+  const item = await acknowledged();
   const beat = await ask(item.token, work(`${item.id}/${NO_HEARTBEAT}`), {});
   expect([beat.status, beat.body.state]).toEqual([200, "active"]);
   return item;
@@ -88,7 +94,7 @@ test("an active item that is asked to stop with a call open has a successor, whi
   expect([confirmed.status, confirmed.body.state]).toEqual([200, "stopped"]);
   expect((await ask(first.token, `/v1/sessions/${session.id}`)).status).toBe(401);
 
-  const second = await claimed();
+  const second = await acknowledged();
   expect(second.id).not.toBe(first.id);
   const answer = await ask(second.token, `/v1/sessions/${session.id}/events`, { events: [toolResult(use, "ls")] });
   expect(answer.status).toBe(200);
@@ -104,7 +110,7 @@ test("the stopping worker may still post the result of its call; then its succes
   expect((await session.list()).filter(({ type }) => type === "user.tool_result")).toHaveLength(1);
 });
 
-test("a stopping item whose worker died is ended by the next poll, which gets the successor", async () => {
+test("a stopping item whose worker died is ended by the next poll: its call is closed before the successor is claimed (F03)", async () => {
   const first = await active();
   await stop(first.token, first.id);
   expect(await poll()).toBeNull();
@@ -119,6 +125,10 @@ test("a stopping item whose worker died is ended by the next poll, which gets th
     { id: first.id, state: "stopped", held: false },
     { id: second?.id, state: "queued", held: true },
   ]);
+  const closed = await session.until(({ type }) => type === "user.tool_result");
+  expect(closed).toMatchObject({ tool_use_id: use.id, is_error: true });
+  expect(textOf(closed)).toMatch(/lost its lease.*unknown/);
+  await session.until(isTurnEnd);
 });
 
 test("a message that arrives while the worker stops does not bring a second worker beside it", async () => {
@@ -131,14 +141,7 @@ test("a message that arrives while the worker stops does not bring a second work
 
 test.each([
   ["claimed", claimed],
-  [
-    "acknowledged",
-    async () => {
-      const item = await claimed();
-      await ask(environmentKey(), work(`${item.id}/ack`), {});
-      return item;
-    },
-  ],
+  ["acknowledged", acknowledged],
 ] as const)(
   "an item that was only %s goes back to the queue when it is stopped, and the old token is dead",
   async (_, take) => {
@@ -152,7 +155,7 @@ test.each([
     expect((await ask(item.token, path)).status).toBe(401);
     expect((await ask(item.token, `${path}/events`, { events: [toolResult(use, "late")] })).status).toBe(401);
     expect((await ask(item.token, work(`${item.id}/${NO_HEARTBEAT}`), {})).status).toBe(401);
-    const again = await claimed();
+    const again = await acknowledged();
     expect(again.id).toBe(item.id);
     expect((await ask(item.token, path)).status).toBe(401);
     expect((await ask(again.token, path)).status).toBe(200);

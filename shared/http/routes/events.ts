@@ -4,8 +4,9 @@ import { PermissionDenied } from "../../contract/errors.ts";
 import { SessionEvent } from "../../contract/events.ts";
 import type { Product } from "../../product.ts";
 import { admitEvents } from "../../sessions/admission.ts";
+import { announce } from "../../sessions/announce.ts";
 import { assertSession } from "../../sessions/sessions.ts";
-import { announce } from "../announce.ts";
+import { noteEventsRead } from "../../work/claims.ts";
 import { body, ERRORS, json, rawJson } from "../answers.ts";
 import { assertOwnSession, type Env, requires } from "../auth.ts";
 import { answerEventPage } from "../event-page.ts";
@@ -60,7 +61,7 @@ export function eventRoutes(product: Product): OpenAPIHono<Env> {
         throw new PermissionDenied("A worker may send user.tool_result only.");
       }
       const made = await idempotently(product, context, async (transaction) => {
-        const admitted = await admitEvents(transaction, { workspaceId, sessionId, events });
+        const admitted = await admitEvents(transaction, { workspaceId, sessionId, events, sender: principal });
         return { body: `{"data":[${admitted.events.join(",")}]}`, effect: admitted };
       });
       if (made.effect !== null) {
@@ -86,6 +87,7 @@ export function eventRoutes(product: Product): OpenAPIHono<Env> {
       const sessionId = context.req.valid("param").session_id;
       assertOwnSession(principal, sessionId);
       await assertSession(product.database, { workspaceId: principal.workspaceId, sessionId });
+      await noteEventsRead(product.database, principal);
       const query = context.req.valid("query");
       const createdAt = {
         gt: query["created_at[gt]"],

@@ -10,10 +10,10 @@ import {
 import { inTransaction } from "../../db/transaction.ts";
 import { relayAfterCommit } from "../../outbox/relay.ts";
 import type { Product } from "../../product.ts";
+import { announce } from "../../sessions/announce.ts";
 import { archiveSession, deleteSession, updateSession } from "../../sessions/change-session.ts";
 import { listSessions } from "../../sessions/list-sessions.ts";
 import { createSession, getSession } from "../../sessions/sessions.ts";
-import { announce } from "../announce.ts";
 import { answer, body, ERRORS, json, rawJson } from "../answers.ts";
 import { assertOwnSession, type Env, requires } from "../auth.ts";
 import { IdempotencyHeader, idempotently } from "../idempotency.ts";

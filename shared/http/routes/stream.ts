@@ -8,6 +8,7 @@ import { StreamLimits } from "../../live/stream-limits.ts";
 import type { Product } from "../../product.ts";
 import { assertSession } from "../../sessions/sessions.ts";
 import { getThread } from "../../sessions/threads.ts";
+import { noteEventsRead } from "../../work/claims.ts";
 import { ERRORS, error } from "../answers.ts";
 import { assertOwnSession, type Env, requires } from "../auth.ts";
 import { repeated } from "../paging.ts";
@@ -98,6 +99,7 @@ export function streamRoutes(product: Product, options: StreamOptions): OpenAPIH
       const sessionId = context.req.valid("param").session_id;
       assertOwnSession(principal, sessionId);
       await assertSession(product.database, { workspaceId: principal.workspaceId, sessionId });
+      await noteEventsRead(product.database, principal);
       return open(context, { sessionId, threadId: null, query: context.req.valid("query") });
     },
   );

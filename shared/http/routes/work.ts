@@ -1,21 +1,30 @@
 import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
-import { Work, WorkHeartbeat } from "../../contract/work.ts";
-import { inTransaction } from "../../db/transaction.ts";
-import type { Product } from "../../product.ts";
-import { lockSession } from "../../sessions/session-row.ts";
-import { ensureWork } from "../../work/ensure-work.ts";
-import { hasOpenWorkerCalls } from "../../work/open-calls.ts";
-import { pollWork } from "../../work/poll.ts";
 import {
-  acknowledgeWork,
-  assertOwnWork,
-  heartbeat,
-  LEASE_SECONDS,
-  sessionOfWork,
-  stopWork,
-} from "../../work/work-items.ts";
-import { answer, ERRORS, error, json } from "../answers.ts";
+  FailWork,
+  Healthcheck,
+  StartHealthcheck,
+  StopWork,
+  UpdateWork,
+  Work,
+  WorkHeartbeat,
+  WorkQueueStats,
+} from "../../contract/work.ts";
+import { inTransaction } from "../../db/transaction.ts";
+import { getEnvironment } from "../../environments/environments.ts";
+import type { Product } from "../../product.ts";
+import { announce } from "../../sessions/announce.ts";
+import { acknowledgeWork, heartbeat, LEASE_SECONDS } from "../../work/claims.ts";
+import type { EndedClaim } from "../../work/end-claim.ts";
+import { runHealthcheck } from "../../work/healthchecks.ts";
+import { assertOwnWork } from "../../work/holder.ts";
+import { pollWork } from "../../work/poll.ts";
+import { queueStats } from "../../work/queue-stats.ts";
+import { failWork, stopWork } from "../../work/stop-work.ts";
+import { findWork, listWork, toWork, updateWorkMetadata } from "../../work/work-row.ts";
+import type { Principal } from "../../workspaces/keys.ts";
+import { answer, body, ERRORS, error, json } from "../answers.ts";
 import { type Env, requires } from "../auth.ts";
+import { cut, decodeCreated, PageQuery, pageOf } from "../paging.ts";
 import { router } from "../router.ts";
 
 /** The worker protocol: how a self-hosted worker gets its work and keeps it. */
@@ -57,6 +66,7 @@ export function workRoutes(product: Product): OpenAPIHono<Env> {
       const work = await pollWork(product, {
         workspaceId: principal.workspaceId,
         environmentId,
+        keyId: keyOf(principal),
         workerId: context.req.header("anthropic-worker-id") ?? null,
         reclaimOlderThanMs: query.reclaim_older_than_ms,
         blockMs: query.block_ms,
@@ -68,19 +78,97 @@ export function workRoutes(product: Product): OpenAPIHono<Env> {
 
   app.openapi(
     createRoute({
+      method: "get",
+      path: "/v1/environments/{environment_id}/work/stats",
+      tags: ["Work"],
+      summary: "The queue in numbers",
+      middleware: [requires(product.database, "api_key", "environment_key")],
+      request: { params: environmentParams },
+      responses: { 200: json("The numbers.", WorkQueueStats), ...ERRORS },
+    }),
+    async (context) => {
+      const ref = environmentRef(context.get("principal"), context.req.valid("param"));
+      assertOwnWork(context.get("principal"), ref);
+      await getEnvironment(product.database, ref);
+      return answer(await queueStats(product.database, ref));
+    },
+  );
+
+  app.openapi(
+    createRoute({
+      method: "get",
+      path: "/v1/environments/{environment_id}/work",
+      tags: ["Work"],
+      summary: "List work items",
+      description: "Newest first, of every state.",
+      middleware: [requires(product.database, "api_key")],
+      request: { params: environmentParams, query: PageQuery },
+      responses: { 200: json("A page of items.", pageOf(Work)), ...ERRORS },
+    }),
+    async (context) => {
+      const ref = environmentRef(context.get("principal"), context.req.valid("param"));
+      await getEnvironment(product.database, ref);
+      const { limit, page } = context.req.valid("query");
+      const found = await listWork(product.database, {
+        ...ref,
+        after: decodeCreated("work", ref, page),
+        limit: limit + 1,
+      });
+      return answer(cut("work", ref, found, limit));
+    },
+  );
+
+  app.openapi(
+    createRoute({
+      method: "get",
+      path: "/v1/environments/{environment_id}/work/{work_id}",
+      tags: ["Work"],
+      summary: "Read a work item",
+      middleware: [requires(product.database, "api_key")],
+      request: { params: workParams },
+      responses: { 200: json("The item; its secret is null.", Work), ...ERRORS },
+    }),
+    async (context) =>
+      answer(toWork(await findWork(product.database, workRef(context.get("principal"), context.req.valid("param"))))),
+  );
+
+  app.openapi(
+    createRoute({
+      method: "post",
+      path: "/v1/environments/{environment_id}/work/{work_id}",
+      tags: ["Work"],
+      summary: "Update a work item's metadata",
+      description: "Merges: a value sets its key, null removes it.",
+      middleware: [requires(product.database, "api_key")],
+      request: { params: workParams, body: body(UpdateWork) },
+      responses: { 200: json("The item.", Work), ...ERRORS },
+    }),
+    async (context) => {
+      const ref = workRef(context.get("principal"), context.req.valid("param"));
+      const patch = context.req.valid("json").metadata ?? null;
+      return answer(
+        await inTransaction(product.database, (transaction) => updateWorkMetadata(transaction, ref, patch)),
+      );
+    },
+  );
+
+  app.openapi(
+    createRoute({
       method: "post",
       path: "/v1/environments/{environment_id}/work/{work_id}/ack",
       tags: ["Work"],
       summary: "Acknowledge a claim",
-      middleware: [requires(product.database, "environment_key", "work")],
+      description:
+        "With the claim's token, or the environment key that claimed. Repeated before the first heartbeat it answers the same.",
+      middleware: [requires(product.database, "environment_key", "work", "claim")],
       request: { params: workParams },
       responses: { 200: json("The item, starting.", Work), ...ERRORS },
     }),
     async (context) => {
       const principal = context.get("principal");
-      const ref = workRef(principal.workspaceId, context.req.valid("param"));
+      const ref = workRef(principal, context.req.valid("param"));
       assertOwnWork(principal, ref);
-      return answer(await acknowledgeWork(product.database, ref));
+      return answer(await acknowledgeWork(product.database, ref, principal));
     },
   );
 
@@ -91,13 +179,18 @@ export function workRoutes(product: Product): OpenAPIHono<Env> {
       tags: ["Work"],
       summary: "Keep the lease",
       description:
-        "expected_last_heartbeat is the last answer's last_heartbeat, or NO_HEARTBEAT. 412 when somebody else holds the lease.",
-      middleware: [requires(product.database, "environment_key", "work")],
+        "With the claim's token only. expected_last_heartbeat is the last answer's last_heartbeat, or NO_HEARTBEAT; left out, nothing is compared. 412 when somebody else holds the lease.",
+      middleware: [requires(product.database, "work", "claim")],
       request: {
         params: workParams,
         query: z.object({
-          expected_last_heartbeat: z.string(),
-          desired_ttl_seconds: z.coerce.number().int().min(10).max(300).default(LEASE_SECONDS),
+          expected_last_heartbeat: z.string().optional(),
+          desired_ttl_seconds: z.coerce
+            .number()
+            .int()
+            .min(0)
+            .default(LEASE_SECONDS)
+            .openapi({ description: "How long the lease shall last; brought between 10 and 300." }),
         }),
       },
       responses: {
@@ -108,15 +201,14 @@ export function workRoutes(product: Product): OpenAPIHono<Env> {
     }),
     async (context) => {
       const principal = context.get("principal");
-      const ref = workRef(principal.workspaceId, context.req.valid("param"));
+      const ref = workRef(principal, context.req.valid("param"));
       assertOwnWork(principal, ref);
       const query = context.req.valid("query");
-      const holder = principal.kind === "work" ? principal.digest : null;
       return answer(
         await heartbeat(product.database, ref, {
-          expected: query.expected_last_heartbeat,
+          expected: query.expected_last_heartbeat ?? null,
           ttlSeconds: query.desired_ttl_seconds,
-          holder,
+          holder: digestOf(principal),
         }),
       );
     },
@@ -129,41 +221,102 @@ export function workRoutes(product: Product): OpenAPIHono<Env> {
       tags: ["Work"],
       summary: "Stop an item",
       description:
-        "Without force the worker is asked to stop; with force, or as the worker's confirmation, the item is stopped. 409 when it is already.",
+        "Without force the worker is asked to stop, and an item without a heartbeat goes back to the queue; with force, or as the worker's confirmation, the item is stopped. 409 when it is already. An environment key stops what it claimed.",
       middleware: [requires(product.database, "api_key", "environment_key", "work")],
       request: {
         params: workParams,
-        body: {
-          required: false,
-          content: { "application/json": { schema: z.strictObject({ force: z.boolean().optional() }) } },
-        },
+        body: { required: false, content: { "application/json": { schema: StopWork } } },
       },
       responses: { 200: json("The item.", Work), ...ERRORS },
     }),
     async (context) => {
       const principal = context.get("principal");
-      const ref = workRef(principal.workspaceId, context.req.valid("param"));
+      const ref = workRef(principal, context.req.valid("param"));
       assertOwnWork(principal, ref);
-      const force = (context.req.valid("json") as { force?: boolean } | undefined)?.force ?? false;
-      const { work, queued } = await inTransaction(product.database, async (transaction) => {
-        // The session's lock comes first, as in every transaction that holds both.
-        const session = await lockSession(transaction, { sessionId: await sessionOfWork(transaction, ref) });
-        const stopped = await stopWork(transaction, ref, { force });
-        // A call that a worker leaves open needs somebody else, in the same transaction; the new item becomes claimable
-        // when this one has stopped.
-        const needed =
-          session !== null && stopped.state !== "queued" && (await hasOpenWorkerCalls(transaction, session.id));
-        return { work: stopped, queued: needed && (await ensureWork(transaction, session)) };
-      });
-      if (queued || work.state === "queued") {
-        void product.live.publish(ref.environmentId, { type: "wake" });
-      }
-      return context.json(work);
+      const force = (context.req.valid("json") as z.infer<typeof StopWork> | undefined)?.force ?? false;
+      return answerEnded(
+        await inTransaction(product.database, (transaction) => stopWork(transaction, ref, { force, principal })),
+      );
     },
   );
+
+  app.openapi(
+    createRoute({
+      method: "post",
+      path: "/v1/environments/{environment_id}/work/{work_id}/fail",
+      tags: ["Work"],
+      summary: "Give an item up",
+      description:
+        "The worker could not prepare what the session needs. The item is stopped for good; the session's turn ends with session.error, its open calls are closed, and the session stays usable. With the claim's token, or the environment key that claimed.",
+      middleware: [requires(product.database, "environment_key", "work")],
+      request: { params: workParams, body: body(FailWork) },
+      responses: { 200: json("The item, stopped.", Work), ...ERRORS },
+    }),
+    async (context) => {
+      const principal = context.get("principal");
+      const ref = workRef(principal, context.req.valid("param"));
+      assertOwnWork(principal, ref);
+      const { message } = context.req.valid("json");
+      return answerEnded(
+        await inTransaction(product.database, (transaction) => failWork(transaction, ref, { message, principal })),
+      );
+    },
+  );
+
+  app.openapi(
+    createRoute({
+      method: "post",
+      path: "/v1/environments/{environment_id}/healthcheck",
+      tags: ["Work"],
+      summary: "Check the environment's workers",
+      description:
+        "Queues a work item of type healthcheck and waits for a worker to answer it. Each request is a check of its own.",
+      middleware: [requires(product.database, "api_key")],
+      request: {
+        params: environmentParams,
+        body: { required: false, content: { "application/json": { schema: StartHealthcheck } } },
+      },
+      responses: { 200: json("What a worker could do, and what to look at.", Healthcheck), ...ERRORS },
+    }),
+    async (context) => {
+      const ref = environmentRef(context.get("principal"), context.req.valid("param"));
+      const { wait_ms: waitMs } = StartHealthcheck.parse(context.req.valid("json") ?? {});
+      return answer(await runHealthcheck(product, ref, { waitMs, signal: context.req.raw.signal }));
+    },
+  );
+
+  /** The item that a claim's end leaves, once streams, workers and Step Functions have been told. */
+  async function answerEnded(ended: EndedClaim): Promise<never> {
+    await announce(product, ended.item.session_id ?? ended.item.environment_id, ended);
+    return answer(toWork(ended.item));
+  }
   return app;
 }
 
-function workRef(workspaceId: string, params: { readonly environment_id: string; readonly work_id: string }) {
-  return { workspaceId, environmentId: params.environment_id, workId: params.work_id };
+interface Scoped {
+  readonly workspaceId: string;
+}
+
+function environmentRef(principal: Scoped, params: { readonly environment_id: string }) {
+  return { workspaceId: principal.workspaceId, environmentId: params.environment_id };
+}
+
+function workRef(principal: Scoped, params: { readonly environment_id: string; readonly work_id: string }) {
+  return { ...environmentRef(principal, params), workId: params.work_id };
+}
+
+/** The id of the environment key that the route has let in. */
+function keyOf(principal: Principal): string {
+  if (principal.kind !== "environment_key") {
+    throw new Error(`A ${principal.kind} was let in where only an environment key is.`);
+  }
+  return principal.keyId;
+}
+
+/** The digest of the token that the route has let in. */
+function digestOf(principal: Principal): Buffer {
+  if (principal.kind !== "work") {
+    throw new Error(`A ${principal.kind} was let in where only a claim's token is.`);
+  }
+  return principal.digest;
 }

@@ -148,6 +148,11 @@ export const TENANCY = [
     section: "3.3, DESIGN 6",
     says: "each kind of key may do what the table says, on every route",
   },
+  {
+    id: "tenancy:dead-keys",
+    section: "3.3, DESIGN 6",
+    says: "a key or token that was never made, or has ended, is a 401 on every route",
+  },
   { id: "tenancy:complete", section: "scope", says: "the table names every route of the OpenAPI document" },
 ] as const;
 
