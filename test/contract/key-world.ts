@@ -38,7 +38,11 @@ export async function keyWorld(scripted: ScriptedServer): Promise<KeyWorld> {
     await send(api, session, message("a secret task"));
     await until(api, session, isIdle("requires_action"));
     const worker = apiOf(scripted.server, environment.secret);
-    const work = await worker.read(`/v1/environments/${environment.id}/work/poll`);
+    // Claims of earlier probes that nobody acknowledged come back to the queue.
+    let work = await worker.read(`/v1/environments/${environment.id}/work/poll`);
+    while ((work["data"] as unknown as Body).id !== session.id) {
+      work = await worker.read(`/v1/environments/${environment.id}/work/poll`);
+    }
     if (acknowledged) await worker.write(`/v1/environments/${environment.id}/work/${work.id}/ack`);
     const [thread] = (await api.read(`/v1/sessions/${session.id}/threads`)).data;
     const ids = {
