@@ -9,6 +9,7 @@ import { PERMISSIONS } from "./requirements/permissions.ts";
 import { SESSION_LISTS, SESSIONS } from "./requirements/sessions.ts";
 import { STREAMS, THREADS } from "./requirements/streams.ts";
 import { CLIENTS, IDEMPOTENCY, ROBUSTNESS, TENANCY, TRANSPORT } from "./requirements/transport.ts";
+import { ENVIRONMENT_KEYS, HEALTHCHECKS, WORK } from "./requirements/work.ts";
 
 export interface Requirement {
   readonly id: string;
@@ -25,6 +26,9 @@ export const REQUIREMENTS = [
   ...AGENTS,
   ...PERMISSIONS,
   ...ENVIRONMENTS,
+  ...ENVIRONMENT_KEYS,
+  ...WORK,
+  ...HEALTHCHECKS,
   ...SESSIONS,
   ...SESSION_LISTS,
   ...EVENTS,

@@ -37,7 +37,7 @@ export class HandWorker {
       readonly tools?: readonly object[];
     } = {},
   ): Promise<{ readonly session: SessionDriver; readonly uses: readonly Event[] }> {
-    const uses = options.uses ?? [["toolu_1", "bash", { command: "ls" }] as const];
+    const uses: NonNullable<typeof options.uses> = options.uses ?? [["toolu_1", "bash", { command: "ls" }]];
     await this.#scripted.script(calls(...uses.map((use) => toolUse(...use))), says("Done."));
     const session = await SessionDriver.open(this.#scripted.server, { tools: options.tools ?? [toolset()] });
     await session.send(message("go"));
