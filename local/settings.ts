@@ -135,7 +135,7 @@ const variables = {
 type Name = keyof typeof variables;
 
 /** Variables of our other programs. They may stand in the same shell; a server neither reads nor minds them. */
-const ofOthers = ["MANGO_ENVIRONMENT_KEY", "MANGO_ENVIRONMENT_ID", "MANGO_URL"];
+const ofOthers = ["MANGO_ENVIRONMENT_KEY", "MANGO_ENVIRONMENT_ID", "MANGO_URL", "MANGO_OPERATOR_FUNCTION"];
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
