@@ -136,3 +136,15 @@ verifies("tenancy:key-kinds", "an environment key does not stop or fail what ano
   }
   expect((await world.api.read(work(ids, "").slice(0, -1)))["state"]).toBe("starting");
 });
+
+verifies("tenancy:key-kinds", "a rotated environment key still holds what it claimed before", async () => {
+  const { ids } = await world.claim(true);
+  const made = await world.api.write(`/v1/environments/${ids.environment}/keys`, { name: "rotates" });
+  await scripted.server.database.pool.query("update work_items set claimed_by_key = $2 where id = $1", [
+    ids.work,
+    made.id,
+  ]);
+  const rotated = await world.api.write(`/v1/environments/${ids.environment}/keys/${made.id}/rotate`);
+  const answer = await apiOf(scripted.server, String(rotated["secret"])).post(work(ids, "stop"));
+  expect([answer.status, answer.body["state"]]).toEqual([200, "queued"]);
+});

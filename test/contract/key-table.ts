@@ -120,7 +120,7 @@ export const TABLE: Readonly<Record<string, Row>> = {
     // Its own item, which it does not hold yet.
     claim: 412,
     foreign: 403,
-    query: "?expected_last_heartbeat=NO_HEARTBEAT",
+    query: "?expected_last_heartbeat=NO_HEARTBEAT&desired_ttl_seconds=300",
   },
   "POST /v1/environments/{environment_id}/work/{work_id}/stop": {
     ...holders,

@@ -44,6 +44,11 @@ export async function keyWorld(scripted: ScriptedServer): Promise<KeyWorld> {
       work = await worker.read(`/v1/environments/${environment.id}/work/poll`);
     }
     if (acknowledged) await worker.write(`/v1/environments/${environment.id}/work/${work.id}/ack`);
+    // Nobody beats for it, and the table is long.
+    await scripted.server.database.pool.query(
+      "update work_items set lease_expires_at = now() + interval '1 hour' where id = $1 and state = 'starting'",
+      [work.id],
+    );
     const [thread] = (await api.read(`/v1/sessions/${session.id}/threads`)).data;
     const ids = {
       agent: session.agent.id,

@@ -1,7 +1,7 @@
 /** Workers that take a session up and achieve nothing: it is tried again, later and later, and then said (F44, F46). */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import type { Event } from "../e2e/event-feed.ts";
-import { type ScriptedServer, says, startScriptedServer } from "../e2e/scripted-model.ts";
+import { held, type ScriptedServer, says, startScriptedServer } from "../e2e/scripted-model.ts";
 import { isIdle, isTurnEnd, isType, message, type SessionDriver, textOf, toolResult } from "../e2e/session-driver.ts";
 import { API_KEY } from "../server.ts";
 import { HandWorker, NO_HEARTBEAT } from "./hand-worker.ts";
@@ -132,6 +132,24 @@ test("a failed preparation ends the turn with an error instead of leaving it wai
   // Its token is dead with it; the launcher's key hears that it is over.
   expect((await fail(claim.token, claim.id)).status).toBe(401);
   expect((await fail(scripted.server.environmentKey, claim.id)).status).toBe(409);
+});
+
+test("a preparation that fails while the model is asked ends the turn too, and the late answer leaves no trace", async () => {
+  const claim = await worker.active();
+  await worker.ask(claim.token, `/v1/sessions/${session.id}/events`, { events: [toolResult(use, "ls")] });
+  await session.until(isTurnEnd);
+  const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
+  await scripted.script(held(answered, "Too late."));
+  await session.send(message("more"));
+  await session.until(isType("span.model_request_start"));
+  expect((await fail(claim.token, claim.id)).status).toBe(200);
+  await session.until(isIdle("retries_exhausted"));
+  answer();
+  await scripted.script(says("Fresh."));
+  await session.send(message("again"));
+  await session.until(isTurnEnd);
+  const said = (await session.list()).filter(isType("agent.message")).map(textOf);
+  expect(said).toEqual(["Done.", "Fresh."]);
 });
 
 test("a worker fails its own item only, with a reason, and an operator has the force to stop instead", async () => {
