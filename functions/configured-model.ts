@@ -20,6 +20,7 @@ export async function configuredModel(): Promise<Model> {
         baseURL: environment.MANGO_MODEL_BASE_URL,
         auth: environment.MANGO_MODEL_AUTH,
         apiKey: secret.SecretString?.trim() ?? "",
+        profile: environment.MANGO_MODEL_PROFILE,
       }),
       until: Date.now() + KEY_LIFE_MS,
     };

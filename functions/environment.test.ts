@@ -31,6 +31,11 @@ test.each([
   [ProductEnvironment, { ...COMPLETE, MANGO_DATABASE_PORT: "0" }, "MANGO_DATABASE_PORT is malformed."],
   [ProductEnvironment, { ...COMPLETE, MANGO_LIVE_TABLE: "" }, "MANGO_LIVE_TABLE is malformed."],
   [ProductEnvironment, { ...COMPLETE, MANGO_STATE_MACHINE_ARN: "turn" }, "MANGO_STATE_MACHINE_ARN is malformed."],
+  [
+    ProductEnvironment,
+    { ...COMPLETE, MANGO_MODEL_PROFILE: '{"version":"v","native_web_serach":true}' },
+    "MANGO_MODEL_PROFILE is malformed (native_web_serach is not a key of a profile).",
+  ],
   // A misspelt name would silently leave the default in force.
   [
     ProductEnvironment,

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { parseProfile } from "../shared/model/capability-profile.ts";
 
 /**
  * What the functions are told by their environment variables, which `infra/` sets. One schema for each thing that a
@@ -6,6 +7,19 @@ import { z } from "zod";
  */
 
 const text = z.string().min(1);
+
+/** What the model endpoint can do, as JSON text. The API pins it with each session; call-model sends what it names. */
+const modelProfile = z
+  .string()
+  .transform((json, context) => {
+    try {
+      return parseProfile(json);
+    } catch (error) {
+      context.addIssue({ code: "custom", message: (error as Error).message });
+      return z.NEVER;
+    }
+  })
+  .optional();
 
 /** What every function of the product needs. */
 export const ProductEnvironment = z.object({
@@ -20,6 +34,7 @@ export const ProductEnvironment = z.object({
   /** `off` only against an emulator. */
   MANGO_DATABASE_TLS: z.enum(["on", "off"]).default("on"),
   MANGO_LIVE_TABLE: text,
+  MANGO_MODEL_PROFILE: modelProfile,
   MANGO_STATE_MACHINE_ARN: z.string().regex(/^arn:[\w-]+:states:[\w-]+:\d{12}:stateMachine:\S+$/),
 });
 
@@ -29,6 +44,7 @@ export const ModelEnvironment = z.object({
   MANGO_MODEL_AUTH: z.enum(["x-api-key", "authorization-bearer"]).default("x-api-key"),
   /** The secret's text is the key itself. */
   MANGO_MODEL_SECRET_ARN: text,
+  MANGO_MODEL_PROFILE: modelProfile,
 });
 
 /** What the functions behind the API need. */
@@ -65,9 +81,10 @@ export function readEnvironment<Shape extends z.ZodRawShape>(
   environment: Readonly<Record<string, string | undefined>> = process.env,
 ): z.output<z.ZodObject<Shape>> {
   const read = schema.safeParse(environment);
-  const problems = (read.error?.issues ?? []).map(({ path }) => {
+  const problems = (read.error?.issues ?? []).map(({ path, code, message }) => {
     const name = String(path[0]);
-    return environment[name] === undefined ? `${name} is not set` : `${name} is malformed`;
+    const why = code === "custom" ? ` (${message})` : "";
+    return environment[name] === undefined ? `${name} is not set` : `${name} is malformed${why}`;
   });
   // A misspelt name would leave its default in force.
   for (const name of Object.keys(environment)) {

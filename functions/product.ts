@@ -3,6 +3,7 @@ import { DynamoDBClient } from "@aws-sdk/client-dynamodb";
 import { SFNClient } from "@aws-sdk/client-sfn";
 import { type AwsDatabase, awsDatabase } from "../shared/db/aws-database.ts";
 import { type DynamoDbLiveChannel, dynamoDbLiveChannel } from "../shared/live/dynamodb-live-channel.ts";
+import type { CapabilityProfile } from "../shared/model/capability-profile.ts";
 import type { Model } from "../shared/model/model.ts";
 import { stepFunctionsOrchestrator } from "../shared/orchestration/step-functions.ts";
 import { LEASE_SECONDS, type Product } from "../shared/product.ts";
@@ -16,13 +17,17 @@ interface LambdaProduct extends Product {
 }
 
 /**
- * The model as the functions know it that may not call it: session creation asks for the provider's name. Only
- * `call-model` and `gate-tools` have the key, and bring a model of their own.
+ * The model as the functions know it that may not call it: session creation asks for the provider's name and profile.
+ * Only `call-model` and `gate-tools` have the key, and bring a model of their own.
  */
-const modelElsewhere: Model = {
-  provider: "messages",
-  stream: () => Promise.reject(new Error("This function may not call the model; only call-model and gate-tools may.")),
-};
+function modelElsewhere(profile: CapabilityProfile | undefined): Model {
+  return {
+    provider: "messages",
+    ...(profile !== undefined && { profile }),
+    stream: () =>
+      Promise.reject(new Error("This function may not call the model; only call-model and gate-tools may.")),
+  };
+}
 
 let composed: LambdaProduct | undefined;
 
@@ -49,7 +54,7 @@ function compose(): LambdaProduct {
       tls: environment.MANGO_DATABASE_TLS === "on",
       log,
     }),
-    model: modelElsewhere,
+    model: modelElsewhere(environment.MANGO_MODEL_PROFILE),
     live: dynamoDbLiveChannel({
       // A wake-up that takes longer than this helps nobody.
       client: new DynamoDBClient({ maxAttempts: 2, requestHandler: { connectionTimeout: 500, requestTimeout: 1000 } }),

@@ -116,8 +116,8 @@ function modelOf(settings: Settings): Model {
   if (settings.model === null) {
     return offlineModel({ chunkDelayMs: OFFLINE_CHUNK_MS });
   }
-  const { baseUrl, apiKey, auth } = settings.model;
-  return messagesModel({ baseURL: baseUrl, apiKey: apiKey ?? "none", auth });
+  const { baseUrl, apiKey, auth, profile } = settings.model;
+  return messagesModel({ baseURL: baseUrl, apiKey: apiKey ?? "none", auth, profile: profile ?? undefined });
 }
 
 /** What the operator can mend is said in a sentence; anything else is ours and keeps its stack. */

@@ -1,4 +1,7 @@
-import { describe, expect, test } from "vitest";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
 import { readSettings, SettingsError, settingsTable } from "./settings.ts";
 
 const read = (environment: Record<string, string>) => readSettings(environment, "/project");
@@ -55,7 +58,7 @@ describe("settings", () => {
       dataDir: "/data",
       apiKey: "sk-0123456789abcdef",
       databaseUrl: "postgres://me:secret@db.internal:5432/mango",
-      model: { baseUrl: "http://127.0.0.1:9000", apiKey: "model key", auth: "authorization-bearer" },
+      model: { baseUrl: "http://127.0.0.1:9000", apiKey: "model key", auth: "authorization-bearer", profile: null },
       modelId: "some-model",
       worker: false,
       workspaceRoot: "/project/work",
@@ -127,6 +130,39 @@ describe("settings", () => {
     );
   });
 
+  describe("of the model endpoint's profile", () => {
+    const endpoint = { MANGO_MODEL_BASE_URL: "http://127.0.0.1:9000" };
+    const folder = mkdtempSync(path.join(tmpdir(), "mango-profile-"));
+    afterAll(() => rmSync(folder, { recursive: true }));
+
+    test("are JSON, or the path of a file with it", () => {
+      writeFileSync(path.join(folder, "profile.json"), '{"version":"from-file"}');
+      const inline = read({ ...endpoint, MANGO_MODEL_PROFILE: '{"version":"inline"}' });
+      expect(inline.model?.profile).toMatchObject({ version: "inline", native_web_search: false });
+      const file = readSettings({ ...endpoint, MANGO_MODEL_PROFILE: "profile.json" }, folder);
+      expect(file.model?.profile).toMatchObject({ version: "from-file" });
+    });
+
+    test("stop the start when a key is unknown, naming it", () => {
+      writeFileSync(path.join(folder, "odd.json"), '{"version":"v","native_web_serach":true}');
+      expect(refusal({ ...endpoint, MANGO_MODEL_PROFILE: '{"version":"v","native_web_serach":true}' })).toBe(
+        "Mango cannot start:\n  MANGO_MODEL_PROFILE: native_web_serach is not a key of a profile",
+      );
+      expect(refusal({ ...endpoint, MANGO_MODEL_PROFILE: path.join(folder, "odd.json") })).toBe(
+        "Mango cannot start:\n  MANGO_MODEL_PROFILE (the file): native_web_serach is not a key of a profile",
+      );
+      expect(refusal({ ...endpoint, MANGO_MODEL_PROFILE: "no-such-file" })).toBe(
+        "Mango cannot start:\n  MANGO_MODEL_PROFILE is neither a JSON object nor the path of a file that can be read",
+      );
+    });
+
+    test("need the endpoint", () => {
+      expect(refusal({ MANGO_MODEL_PROFILE: '{"version":"v"}' })).toContain(
+        "MANGO_MODEL_PROFILE needs MANGO_MODEL_BASE_URL",
+      );
+    });
+  });
+
   test("name everything that is wrong at once, and no value of it", () => {
     const message = refusal({ MANGO_PROT: "1", MANGO_API_KEY: "hunter2", MANGO_LOG: "loud" });
 
@@ -142,6 +178,6 @@ describe("settings", () => {
       "| --- | --- | --- |",
       "| `MANGO_PORT` | `8787` | Port of the HTTP API; `0` takes any that is free. |",
     ]);
-    expect(lines).toHaveLength(2 + 16);
+    expect(lines).toHaveLength(2 + 17);
   });
 });

@@ -1,6 +1,8 @@
+import { readFileSync } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
 import type { ToolSettings } from "./bundled-worker.ts";
+import { type CapabilityProfile, ProfileError, parseProfile } from "../shared/model/capability-profile.ts";
 import { nearest } from "./nearest-name.ts";
 
 /** The environment does not describe a server that could run. The message names every variable that has to change. */
@@ -17,7 +19,13 @@ export type Settings = Readonly<{
   /** A PostgreSQL of the operator's own; null: the embedded one. */
   databaseUrl: string | null;
   /** Null: the offline model. */
-  model: Readonly<{ baseUrl: string; apiKey: string | null; auth: ModelAuth }> | null;
+  model: Readonly<{
+    baseUrl: string;
+    apiKey: string | null;
+    auth: ModelAuth;
+    /** Null: nothing is claimed for the endpoint. */
+    profile: CapabilityProfile | null;
+  }> | null;
   /** The demo's model; null: the offline one's. */
   modelId: string | null;
   worker: boolean;
@@ -84,6 +92,12 @@ const variables = {
     about: "Header the key is sent in: `x-api-key` or `authorization-bearer`.",
     fallback: "x-api-key",
     form: z.enum(["x-api-key", "authorization-bearer"]),
+  },
+  MANGO_MODEL_PROFILE: {
+    about:
+      "What that endpoint can do: JSON, or the path of a JSON file; see [the model endpoint](docs/model-endpoint.md). Unset: nothing is claimed for it.",
+    fallback: null,
+    form: text,
   },
   MANGO_MODEL_ID: {
     about: "Model that the demo's agent asks for. Unset: the offline model's.",
@@ -167,13 +181,15 @@ export function readSettings(environment: Environment, projectDir: string): Sett
   const modelKey = read("MANGO_MODEL_API_KEY");
   const auth = required("MANGO_MODEL_AUTH");
   const leave = read("MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER");
+  const profileText = read("MANGO_MODEL_PROFILE");
+  const profile = profileText === null ? null : readProfile(profileText, projectDir, problems);
   const settings: Settings = {
     port: required("MANGO_PORT"),
     host: required("MANGO_HOST"),
     dataDir,
     apiKey: required("MANGO_API_KEY"),
     databaseUrl: read("MANGO_DATABASE_URL"),
-    model: baseUrl === null ? null : { baseUrl, apiKey: modelKey, auth },
+    model: baseUrl === null ? null : { baseUrl, apiKey: modelKey, auth, profile },
     modelId: read("MANGO_MODEL_ID"),
     worker: required("MANGO_WORKER") === "on",
     workspaceRoot: workspaceRoot === null ? path.join(dataDir, "workspaces") : path.resolve(projectDir, workspaceRoot),
@@ -207,10 +223,31 @@ function complaint(error: z.ZodError): string {
   return issue?.message ?? "is malformed";
 }
 
+/** The profile from its JSON text or its file. What is wrong with it joins `problems`. */
+function readProfile(written: string, projectDir: string, problems: string[]): CapabilityProfile | null {
+  const inline = written.trimStart().startsWith("{");
+  let json = written;
+  if (!inline) {
+    try {
+      json = readFileSync(path.resolve(projectDir, written), "utf8");
+    } catch {
+      problems.push("MANGO_MODEL_PROFILE is neither a JSON object nor the path of a file that can be read");
+      return null;
+    }
+  }
+  try {
+    return parseProfile(json);
+  } catch (error) {
+    if (!(error instanceof ProfileError)) throw error;
+    problems.push(`MANGO_MODEL_PROFILE${inline ? "" : " (the file)"}: ${error.message}`);
+    return null;
+  }
+}
+
 /** A key without an address would be sent nowhere, while its owner believes that a real model answers. */
 function withoutEndpoint(environment: Environment): string[] {
   if (environment["MANGO_MODEL_BASE_URL"] !== undefined) return [];
-  return (["MANGO_MODEL_API_KEY", "MANGO_MODEL_AUTH"] as const)
+  return (["MANGO_MODEL_API_KEY", "MANGO_MODEL_AUTH", "MANGO_MODEL_PROFILE"] as const)
     .filter((name) => environment[name] !== undefined)
     .map((name) => `${name} needs MANGO_MODEL_BASE_URL, the endpoint it is for`);
 }

@@ -2,6 +2,8 @@ import type { Agent, AgentDefinition, CreateAgent, UpdateAgent } from "../contra
 import { Conflict, InvalidRequest, NotFound } from "../contract/errors.ts";
 import { newId } from "../contract/ids.ts";
 import type { Transaction } from "../db/transaction.ts";
+import type { Capabilities } from "../permissions/capabilities.ts";
+import { assertWebPolicies } from "../permissions/web-tools.ts";
 import { resolveDefinition, sameDefinition, updateDefinition } from "./definition.ts";
 
 interface Row {
@@ -29,9 +31,14 @@ function toAgent(row: Row): Agent {
 }
 
 /** Creates an agent at version 1. One statement, so all of it or nothing is there. */
-export async function createAgent(database: Transaction, workspaceId: string, body: CreateAgent): Promise<Agent> {
+export async function createAgent(
+  database: Transaction,
+  params: { readonly workspaceId: string; readonly capabilities: Capabilities; readonly body: CreateAgent },
+): Promise<Agent> {
   const id = newId("agent");
-  const definition = JSON.stringify(resolveDefinition(body));
+  const resolved = resolveDefinition(params.body);
+  assertWebPolicies(resolved.tools, params.capabilities);
+  const definition = JSON.stringify(resolved);
   const { rows } = await database.query<Row>(
     `with clock as (select date_trunc('milliseconds', clock_timestamp()) as instant),
           agent as (
@@ -41,7 +48,7 @@ export async function createAgent(database: Transaction, workspaceId: string, bo
      insert into agent_versions (agent_id, version, workspace_id, definition, created_at)
      select id, 1, $2, $3, created_at from agent
      returning agent_id as id, version, definition, created_at, created_at as updated_at, null::timestamptz as archived_at`,
-    [id, workspaceId, definition],
+    [id, params.workspaceId, definition],
   );
   return toAgent(only(rows));
 }
@@ -75,7 +82,12 @@ export async function getAgent(
  * Changes an agent: a new version, or the same one when nothing changes. The row lock orders concurrent updates;
  * without a `version` the last one wins, with one the change is refused unless it is based on the newest.
  */
-export async function updateAgent(transaction: Transaction, ref: AgentRef, change: UpdateAgent): Promise<Agent> {
+export async function updateAgent(
+  transaction: Transaction,
+  ref: AgentRef,
+  params: { readonly capabilities: Capabilities; readonly change: UpdateAgent },
+): Promise<Agent> {
+  const { change } = params;
   const current = await lockAgent(transaction, ref);
   if (current.archived_at !== null) {
     throw new InvalidRequest(`Agent ${ref.agentId} is archived; it cannot be changed.`);
@@ -87,6 +99,10 @@ export async function updateAgent(transaction: Transaction, ref: AgentRef, chang
   }
   const before = JSON.parse(current.definition) as AgentDefinition;
   const after = updateDefinition(before, change);
+  // Tools that the change leaves alone were admitted before, perhaps by another deployment; a session looks again.
+  if (change.tools !== undefined) {
+    assertWebPolicies(after.tools, params.capabilities);
+  }
   if (sameDefinition(before, after)) {
     return toAgent(current);
   }

@@ -1,5 +1,5 @@
 import { type Block, readBlocks } from "../model/content-blocks.ts";
-import type { SessionRuntime } from "../permissions/runtime.ts";
+import { pinnedProfile, type SessionRuntime } from "../permissions/runtime.ts";
 import type { TranscriptEntry } from "../transcript/transcript.ts";
 
 /** Output tokens that a request asks for. Long enough for a file, short enough for a Lambda's remaining time. */
@@ -10,9 +10,6 @@ export const ADAPTER_VERSION = "messages/1";
 
 /** Which entries a request holds: all of them. Compaction will be another policy. */
 export const CONTEXT_POLICY_VERSION = "whole/1";
-
-/** The most that a request may weigh; the hosted endpoint refuses more than 32 MB. */
-export const MAX_REQUEST_BYTES = 30 * 1024 * 1024;
 
 /** Bytes of a request for one token of its context: an estimate on the safe side for text in any language. */
 const BYTES_PER_TOKEN = 3;
@@ -41,7 +38,7 @@ const NO_OUTPUT = "(no output)";
  * - of a message that the provider refused, images and documents are left out.
  */
 export function buildRequest(runtime: SessionRuntime, transcript: readonly TranscriptEntry[]): string {
-  const head: string[] = [`"model":${JSON.stringify(runtime.model)}`, `"max_tokens":${MAX_OUTPUT_TOKENS}`];
+  const head: string[] = [`"model":${JSON.stringify(runtime.model)}`, `"max_tokens":${maxOutputTokens(runtime)}`];
   if (runtime.system !== null && runtime.system !== "") {
     head.push(`"system":${JSON.stringify(runtime.system)}`);
   }
@@ -49,6 +46,12 @@ export function buildRequest(runtime: SessionRuntime, transcript: readonly Trans
     head.push(`"tools":[${runtime.tools.map((tool) => tool.declaration).join(",")}]`);
   }
   return `{${head.join(",")},"messages":[${messages(runtime, transcript).join(",")}],"stream":true}`;
+}
+
+/** A small window keeps half of itself for the request; an endpoint refuses to promise more than its window holds. */
+function maxOutputTokens(runtime: SessionRuntime): number {
+  const window = pinnedProfile(runtime).context_window_tokens;
+  return window === null ? MAX_OUTPUT_TOKENS : Math.min(MAX_OUTPUT_TOKENS, Math.floor(window / 2));
 }
 
 /** The messages with roles alternating, each tool call followed by its results. */

@@ -1,10 +1,11 @@
 import { z } from "@hono/zod-openapi";
-import { orNull, unsupported } from "./schema.ts";
+import { orNull } from "./schema.ts";
 
-/** The built-in tools. The first six run on the worker; the web tools run inside the provider's request. */
+/** The built-in tools. The first six run on the worker; the web tools in the provider's request or on the server. */
 export const WORKER_TOOLS = ["bash", "read", "write", "edit", "glob", "grep"] as const;
 export const WEB_TOOLS = ["web_fetch", "web_search"] as const;
 export type WorkerTool = (typeof WORKER_TOOLS)[number];
+export type WebTool = (typeof WEB_TOOLS)[number];
 
 const PolicyType = z.enum(["always_allow", "always_ask", "auto"]);
 export type PolicyType = z.infer<typeof PolicyType>;
@@ -81,6 +82,16 @@ const WebSearchConfig = z.strictObject({
     .nullish(),
 });
 
+/** What an agent may say of web_fetch, apart from its switches. */
+export type WebFetchSettings = Partial<
+  Pick<z.output<typeof WebFetchConfig>, "allowed_domains" | "blocked_domains" | "max_content_tokens" | "url_sources">
+>;
+
+/** What an agent may say of web_search, apart from its switches. */
+export type WebSearchSettings = Partial<
+  Pick<z.output<typeof WebSearchConfig>, "allowed_domains" | "blocked_domains" | "user_location">
+>;
+
 const ToolConfig = z
   .discriminatedUnion("name", [
     workerConfig("bash"),
@@ -108,7 +119,8 @@ const ToolConfig = z
 
 /**
  * The built-in tools. Enabled and always allowed unless it says otherwise; a tool's own config wins over the default.
- * An enabled web tool must be always_allow: it runs inside the provider's request, where nobody can be asked.
+ * A web tool that runs inside the provider's request, where nobody can be asked, must be always_allow when it is
+ * enabled: whether it does is the deployment's, so admission decides (`permissions/web-tools.ts`).
  */
 const AgentToolset = z
   .strictObject({
@@ -124,22 +136,6 @@ const AgentToolset = z
           code: "custom",
           path: ["configs", index, "name"],
           message: `${config.name} is configured twice`,
-        });
-      }
-    }
-    for (const name of WEB_TOOLS) {
-      const config = configs.find((candidate) => candidate.name === name);
-      const enabled = config?.enabled ?? toolset.default_config?.enabled ?? true;
-      const policy =
-        config?.permission_policy?.type ?? toolset.default_config?.permission_policy?.type ?? "always_allow";
-      if (enabled && policy !== "always_allow") {
-        context.addIssue({
-          code: "custom",
-          path: ["configs"],
-          ...unsupported(
-            name,
-            `${name} runs inside the model request, where no call can be held back: ${policy} is not possible. Disable ${name} (enabled: false) or give it always_allow`,
-          ),
         });
       }
     }
@@ -261,13 +257,18 @@ export const Tools = z
     }
   });
 
+/** The built-in tools of the API's responses. A web tool's config keeps what the agent said of it. */
+export interface ResolvedToolset {
+  readonly type: "agent_toolset_20260401";
+  readonly default_config: ResolvedSwitches;
+  readonly configs: readonly ({ readonly name: string; readonly type: string } & ResolvedSwitches &
+    WebFetchSettings &
+    WebSearchSettings)[];
+}
+
 /** A tool of the API's responses: every default resolved. */
 export type ResolvedTool =
-  | {
-      readonly type: "agent_toolset_20260401";
-      readonly default_config: ResolvedSwitches;
-      readonly configs: readonly ({ readonly name: string; readonly type: string } & ResolvedSwitches)[];
-    }
+  | ResolvedToolset
   | {
       readonly type: "mcp_toolset";
       readonly mcp_server_name: string;

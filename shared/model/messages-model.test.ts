@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { events, type FakeReply, type FakeStep, failure, json, sse } from "../../test/fake-model/replies.ts";
 import { type FakeModel, startFakeModel } from "../../test/fake-model/server.ts";
+import { type CapabilityProfile, parseProfile } from "./capability-profile.ts";
 import { messagesModel } from "./messages-model.ts";
 import { ModelAborted, ModelError, type ModelPreview, type ModelUsage } from "./model.ts";
 
@@ -32,17 +33,24 @@ afterEach(() => fake.close());
 
 async function ask(
   reply: FakeReply,
-  more: { body?: string; signal?: AbortSignal; onPreview?: (p: ModelPreview) => void; timeoutMs?: number } = {},
+  more: {
+    body?: string;
+    signal?: AbortSignal;
+    onPreview?: (p: ModelPreview) => void;
+    timeoutMs?: number;
+    profile?: CapabilityProfile;
+  } = {},
 ) {
   fake = await startFakeModel({ script: [reply, reply, reply] });
-  const { body = BODY, signal = new AbortController().signal, onPreview, timeoutMs } = more;
+  const { body = BODY, signal = new AbortController().signal, onPreview, timeoutMs, profile } = more;
   const model = messagesModel({
     baseURL: fake.url,
     apiKey: "sk-secret",
     auth: "x-api-key",
+    profile,
     ...(timeoutMs !== undefined && { timeoutMs }),
   });
-  return model.stream({ body, signal, ...(onPreview && { onPreview }) });
+  return model.stream({ body, signal, idempotencyKey: "key-1", ...(onPreview && { onPreview }) });
 }
 
 async function failureOf(answer: Promise<unknown>): Promise<ModelError> {
@@ -58,6 +66,15 @@ describe("the request", () => {
       '"lone":"\\ud800x\\udc00","pair":"\\ud83d\\ude00","raw":"😀é\u2028","slash":"\\/","dup":1,"dup":2} ';
     await ask(events(START, STOP), { body });
     expect(fake.requests[0]?.bytes.equals(Buffer.from(body, "utf8"))).toBe(true);
+  });
+
+  it("carries its idempotency key under the header that the profile names, and under none without one", async () => {
+    const profile = parseProfile('{"version":"v","provider_idempotency":{"header":"x-once"}}');
+    await ask(events(START, STOP), { profile });
+    expect(fake.requests[0]?.headers["x-once"]).toBe("key-1");
+    await fake.close();
+    await ask(events(START, STOP));
+    expect(Object.values(fake.requests[0]?.headers ?? {})).not.toContain("key-1");
   });
 
   it("carries what Messages needs and nothing that the SDK or the environment would add", async () => {

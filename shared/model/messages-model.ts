@@ -2,6 +2,7 @@
 import { APIConnectionError, APIConnectionTimeoutError, APIError, BaseAnthropic } from "@anthropic-ai/sdk";
 import { createParser } from "eventsource-parser";
 import { MalformedStream } from "./block-assembly.ts";
+import type { CapabilityProfile } from "./capability-profile.ts";
 import { ErrorEvent, MessageAssembly } from "./message-assembly.ts";
 import { type Model, ModelAborted, ModelError } from "./model.ts";
 import { brokenRequest, errorFromAnswer, errorFromEvent, type Progress, requestIdOf } from "./model-errors.ts";
@@ -12,6 +13,8 @@ export interface MessagesModelOptions {
   readonly baseURL: string;
   readonly apiKey: string;
   readonly auth: "x-api-key" | "authorization-bearer";
+  /** What the endpoint is said to be able to do; unset: nothing. */
+  readonly profile?: CapabilityProfile | undefined;
   readonly fetch?: typeof globalThis.fetch;
   /** How long to wait for the answer's head. */
   readonly timeoutMs?: number;
@@ -29,8 +32,10 @@ const SENT_HEADERS = ["accept", "anthropic-version", "authorization", "content-t
 export function messagesModel(options: MessagesModelOptions): Model {
   checkOptions(options);
   const client = anthropicClient(options);
+  const keyHeader = options.profile?.provider_idempotency?.header;
   return {
     provider: "messages",
+    ...(options.profile !== undefined && { profile: options.profile }),
     async stream(request) {
       const assembly = new MessageAssembly(request.onPreview);
       let requestId: string | null = null;
@@ -39,7 +44,10 @@ export function messagesModel(options: MessagesModelOptions): Model {
           .post("/v1/messages", {
             // With a content type of its own the SDK sends a string as it is.
             body: request.body,
-            headers: { "content-type": "application/json" },
+            headers: {
+              "content-type": "application/json",
+              ...(keyHeader !== undefined && { [keyHeader]: request.idempotencyKey ?? null }),
+            },
             signal: request.signal,
           })
           .asResponse();
@@ -64,7 +72,9 @@ function checkOptions({ baseURL, apiKey }: MessagesModelOptions): void {
   }
 }
 
-function anthropicClient({ baseURL, apiKey, auth, fetch = globalThis.fetch, timeoutMs }: MessagesModelOptions) {
+function anthropicClient(options: MessagesModelOptions) {
+  const { baseURL, apiKey, auth, profile, fetch = globalThis.fetch, timeoutMs } = options;
+  const sent = [...SENT_HEADERS, ...(profile?.provider_idempotency ? [profile.provider_idempotency.header] : [])];
   // The client without the methods of every resource, 340 KB of them: we post to one path.
   return new BaseAnthropic({
     baseURL,
@@ -82,13 +92,13 @@ function anthropicClient({ baseURL, apiKey, auth, fetch = globalThis.fetch, time
     },
     // A redirect would carry `x-api-key` to another host.
     fetchOptions: { redirect: "manual" },
-    fetch: (url, init) => fetch(url, { ...init, headers: onlySent(new Headers(init?.headers)) }),
+    fetch: (url, init) => fetch(url, { ...init, headers: onlySent(sent, new Headers(init?.headers)) }),
   });
 }
 
-function onlySent(headers: Headers): Headers {
+function onlySent(names: readonly string[], headers: Headers): Headers {
   const sent = new Headers();
-  for (const name of SENT_HEADERS) {
+  for (const name of names) {
     const value = headers.get(name);
     if (value !== null) sent.set(name, value);
   }

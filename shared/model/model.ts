@@ -1,3 +1,5 @@
+import type { CapabilityProfile } from "./capability-profile.ts";
+
 /**
  * The model port: one streamed request in the Messages wire format.
  *
@@ -18,6 +20,8 @@ export interface ModelUsage {
 export interface ModelRequest {
   /** The complete request body, `"stream": true` included. */
   readonly body: string;
+  /** The same for a repeat of the same request; sent only to an endpoint whose profile names a header for it. */
+  readonly idempotencyKey?: string;
   /** Aborting ends the request; the call then rejects with `ModelAborted`. */
   readonly signal: AbortSignal;
   /** Told as the response streams. Must not throw. */
@@ -104,5 +108,7 @@ export class ModelAborted extends Error {
 export interface Model {
   /** Recorded with every transcript entry: which kind of provider wrote it (`messages`, `offline`). */
   readonly provider: string;
+  /** What the endpoint can do, as it was configured; absent: nothing is claimed for it. */
+  readonly profile?: CapabilityProfile;
   stream(request: ModelRequest): Promise<ModelResponse>;
 }

@@ -93,3 +93,15 @@ export const BUILTIN_DECLARATIONS: Readonly<Record<WorkerTool, object>> = {
     },
   },
 };
+
+/** What the model is told of web_fetch where the server itself runs it. */
+export const WEB_FETCH_DECLARATION = {
+  name: "web_fetch",
+  description:
+    "Fetches a page over http or https and answers with its text; links keep their addresses. Only a URL that has appeared in the conversation, in a person's message or in a tool's result, can be fetched: give it exactly as it stands there.",
+  input_schema: {
+    type: "object",
+    properties: { url: { type: "string", description: "The complete URL, with http:// or https://." } },
+    required: ["url"],
+  },
+};

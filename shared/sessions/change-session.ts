@@ -6,7 +6,9 @@ import type { Session, UpdateSession } from "../contract/sessions.ts";
 import type { Transaction } from "../db/transaction.ts";
 import { splice } from "../ledger/event.ts";
 import type { OutboxRow } from "../outbox/outbox.ts";
+import type { Capabilities } from "../permissions/capabilities.ts";
 import { resolveRuntime } from "../permissions/resolve-runtime.ts";
+import { pinnedProfile } from "../permissions/runtime.ts";
 import { releaseStopped } from "../turns/await-actions.ts";
 import { interruptTurn } from "../turns/interrupt.ts";
 import { activeTurn } from "../turns/turn-row.ts";
@@ -17,12 +19,16 @@ import { getSession, noSession, type SessionRef } from "./sessions.ts";
 
 /** What changes a session from outside its turns: update, archive, delete. Each holds the session's lock. */
 
-/** Changes title, metadata, or the session's own tools, and tells the streams what changed. Nothing changed: no event. */
+/**
+ * Changes title, metadata, or the session's own tools, and tells the streams what changed. Nothing changed: no event.
+ * New tools meet the endpoint's profile that the session was pinned with, and what the server itself runs today.
+ */
 export async function updateSession(
   transaction: Transaction,
   ref: SessionRef,
-  change: UpdateSession,
+  params: { readonly managed: Capabilities["managed"]; readonly change: UpdateSession },
 ): Promise<Session> {
+  const { change } = params;
   const row = await lockLiving(transaction, ref);
   if (row.archivedAt !== null) {
     throw new InvalidRequest(`Session ${row.id} is archived; it cannot be changed.`);
@@ -45,7 +51,7 @@ export async function updateSession(
     JSON.stringify(metadata),
   ]);
   if ("agent" in changed) {
-    await pinAnew(transaction, row, agent);
+    await pinAnew(transaction, row, agent, params.managed);
   }
   const unit = new SessionUnit(transaction, row);
   // An emptied bag is absent from the event, as the contract has it.
@@ -56,8 +62,14 @@ export async function updateSession(
 }
 
 /** The session's tools from the next turn on. What earlier requests were made with stays readable as their revision. */
-async function pinAnew(transaction: Transaction, row: SessionRow, agent: SessionAgent): Promise<void> {
-  const runtime = JSON.stringify(resolveRuntime(agent, row.runtime.provider, row.runtime.environment));
+async function pinAnew(
+  transaction: Transaction,
+  row: SessionRow,
+  agent: SessionAgent,
+  managed: Capabilities["managed"],
+): Promise<void> {
+  const capabilities = { provider: row.runtime.provider, profile: pinnedProfile(row.runtime), managed };
+  const runtime = JSON.stringify(resolveRuntime(agent, capabilities, row.runtime.environment));
   await transaction.query(
     `with session as (
        update sessions set agent = $2, runtime = $3, runtime_revision = runtime_revision + 1 where id = $1

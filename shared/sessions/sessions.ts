@@ -7,6 +7,7 @@ import type { CreateSession, Session, SessionStatus } from "../contract/sessions
 import type { Transaction } from "../db/transaction.ts";
 import { getEnvironment } from "../environments/environments.ts";
 import { genesisHash } from "../ledger/event.ts";
+import type { Capabilities } from "../permissions/capabilities.ts";
 import { resolveRuntime } from "../permissions/resolve-runtime.ts";
 import { type Admitted, admitEvents } from "./admission.ts";
 import { pinAgent, withOverrides } from "./pinned-agent.ts";
@@ -18,7 +19,7 @@ import { sessionUsage } from "./session-unit.ts";
  */
 export async function createSession(
   transaction: Transaction,
-  params: { readonly workspaceId: string; readonly provider: string; readonly body: CreateSession },
+  params: { readonly workspaceId: string; readonly capabilities: Capabilities; readonly body: CreateSession },
 ): Promise<{ session: Session; admitted: Admitted | null }> {
   const { workspaceId, body } = params;
   const reference = typeof body.agent === "string" ? { type: "agent" as const, id: body.agent } : body.agent;
@@ -59,7 +60,7 @@ export async function createSession(
       JSON.stringify(body.metadata ?? {}),
       JSON.stringify(pinned),
       JSON.stringify(
-        resolveRuntime(pinned, params.provider, { id: environment.id, updatedAt: environment.updated_at }),
+        resolveRuntime(pinned, params.capabilities, { id: environment.id, updatedAt: environment.updated_at }),
       ),
       threadId,
       genesisHash(id),

@@ -1,9 +1,11 @@
 import { setTimeout } from "node:timers/promises";
 import type { CallModelOutput, TurnRef } from "../../statemachines/turn-payload.ts";
+import { derivedId } from "../contract/ids.ts";
 import { inTransaction, type Transaction } from "../db/transaction.ts";
 import { NO_USAGE, renewLease, stillOwned } from "../journal/provider-calls.ts";
 import { ModelAborted, ModelError } from "../model/model.ts";
 import { relayAfterCommit } from "../outbox/relay.ts";
+import { pinnedProfile } from "../permissions/runtime.ts";
 import type { Product } from "../product.ts";
 import { type BegunRound, beginRound } from "./begin-round.ts";
 import { abandonRound, completeRound, type Finished, failRound } from "./finish-round.ts";
@@ -56,8 +58,14 @@ async function request(product: Product, ref: TurnRef, begun: BegunRound): Promi
   const stopWatching = watchFence(product, begun.callId, abort);
   const previews = previewPublisher(product.live, begun);
   try {
-    assertSendable(begun.body);
-    const response = await product.model.stream({ body: begun.body, signal: abort.signal, onPreview: previews });
+    assertSendable(begun.body, pinnedProfile(begun.session.runtime).max_request_bytes);
+    const response = await product.model.stream({
+      body: begun.body,
+      // A repeat after a lost lease has the key of the request that may have been answered; one after a failure has not.
+      idempotencyKey: derivedId("pcall", begun.turn.id, begun.round, "retry", begun.turn.retries),
+      signal: abort.signal,
+      onPreview: previews,
+    });
     assertUsable(response);
     return await stored(product, (transaction) => completeRound(transaction, ref, begun, response));
   } catch (error) {

@@ -1,3 +1,5 @@
+import type { WebTool } from "../contract/tools.ts";
+
 /** One call that the control plane itself runs. `input` is JSON text exactly as the model wrote it. */
 export interface ToolCall {
   readonly name: string;
@@ -18,6 +20,8 @@ export interface ToolOutcome {
  * whether the effect happened; an executor that knows it did not answers with an error outcome instead.
  */
 export interface ToolExecutor {
+  /** Web tools that it runs: sessions are given them as platform_managed, so that a call can be held back. */
+  readonly manages?: readonly WebTool[];
   run(call: ToolCall): Promise<ToolOutcome>;
 }
 

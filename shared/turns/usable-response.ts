@@ -1,11 +1,10 @@
-import { MAX_REQUEST_BYTES } from "../context/build-request.ts";
 import { readBlocks } from "../model/content-blocks.ts";
 import { ModelError, type ModelResponse } from "../model/model.ts";
 
-/** Refuses a request that no endpoint would take, before it is sent. Throws `ModelError`. */
-export function assertSendable(body: string): void {
-  if (Buffer.byteLength(body) > MAX_REQUEST_BYTES) {
-    throw new ModelError("The conversation has grown over what a model request may hold (30 MB).", {
+/** Refuses a request over the hard ceiling of the session's capability profile, before it is sent. Throws `ModelError`. */
+export function assertSendable(body: string, ceilingBytes: number): void {
+  if (Buffer.byteLength(body) > ceilingBytes) {
+    throw new ModelError(`The conversation has grown over what a model request may hold (${ceilingBytes} bytes).`, {
       type: "model_request_failed_error",
       retryable: false,
       tooLarge: true,

@@ -10,6 +10,7 @@ import { inTransaction } from "../../shared/db/transaction.ts";
 import { createEnvironment } from "../../shared/environments/environments.ts";
 import { memoryLiveChannel } from "../../shared/live/memory-live-channel.ts";
 import type { ModelRequest, ModelResponse, ModelUsage } from "../../shared/model/model.ts";
+import { capabilitiesOf } from "../../shared/permissions/capabilities.ts";
 import { LEASE_SECONDS, type Product } from "../../shared/product.ts";
 import { type Admitted, admitEvents } from "../../shared/sessions/admission.ts";
 import { createSession } from "../../shared/sessions/sessions.ts";
@@ -113,11 +114,16 @@ export async function startByHand(): Promise<ByHand> {
       },
     },
     async open(tools = [], serverTools = []) {
-      const agent = await createAgent(pool, WORKSPACE, CreateAgent.parse({ name: "Tester", model: "test-1", tools }));
+      const capabilities = capabilitiesOf(hand.product);
+      const agent = await createAgent(pool, {
+        workspaceId: WORKSPACE,
+        capabilities,
+        body: CreateAgent.parse({ name: "Tester", model: "test-1", tools }),
+      });
       const { session } = await inTransaction(pool, (transaction) =>
         createSession(transaction, {
           workspaceId: WORKSPACE,
-          provider: "messages",
+          capabilities,
           body: { agent: agent.id, environment_id: environment.id },
         }),
       );

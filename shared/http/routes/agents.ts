@@ -9,6 +9,7 @@ import {
 } from "../../agents/agents.ts";
 import { Agent, CreateAgent, UpdateAgent } from "../../contract/agents.ts";
 import { inTransaction } from "../../db/transaction.ts";
+import { capabilitiesOf } from "../../permissions/capabilities.ts";
 import type { Product } from "../../product.ts";
 import { answer, body, ERRORS, json, rawJson } from "../answers.ts";
 import { type Env, requires } from "../auth.ts";
@@ -35,9 +36,9 @@ export function agentRoutes(product: Product): OpenAPIHono<Env> {
     }),
     async (context) => {
       const { workspaceId } = context.get("principal");
-      const change = context.req.valid("json");
+      const params = { workspaceId, capabilities: capabilitiesOf(product), body: context.req.valid("json") };
       const made = await idempotently(product, context, async (transaction) => ({
-        body: JSON.stringify(await createAgent(transaction, workspaceId, change)),
+        body: JSON.stringify(await createAgent(transaction, params)),
         effect: null,
       }));
       return rawJson(made.body);
@@ -115,8 +116,8 @@ export function agentRoutes(product: Product): OpenAPIHono<Env> {
     }),
     async (context) => {
       const ref = { workspaceId: context.get("principal").workspaceId, agentId: context.req.valid("param").agent_id };
-      const change = context.req.valid("json");
-      return answer(await inTransaction(product.database, (transaction) => updateAgent(transaction, ref, change)));
+      const params = { capabilities: capabilitiesOf(product), change: context.req.valid("json") };
+      return answer(await inTransaction(product.database, (transaction) => updateAgent(transaction, ref, params)));
     },
   );
 

@@ -9,6 +9,7 @@ import {
 } from "../../contract/sessions.ts";
 import { inTransaction } from "../../db/transaction.ts";
 import { relayAfterCommit } from "../../outbox/relay.ts";
+import { capabilitiesOf } from "../../permissions/capabilities.ts";
 import type { Product } from "../../product.ts";
 import { announce } from "../../sessions/announce.ts";
 import { archiveSession, deleteSession, updateSession } from "../../sessions/change-session.ts";
@@ -77,7 +78,7 @@ export function sessionRoutes(product: Product): OpenAPIHono<Env> {
       const made = await idempotently(product, context, async (transaction) => {
         const { session, admitted } = await createSession(transaction, {
           workspaceId,
-          provider: product.model.provider,
+          capabilities: capabilitiesOf(product),
           body: asked,
         });
         return { body: JSON.stringify(session), effect: { sessionId: session.id, admitted } };
@@ -163,8 +164,8 @@ export function sessionRoutes(product: Product): OpenAPIHono<Env> {
     }),
     async (context) => {
       const ref = sessionRef(context.get("principal"), context.req.valid("param"));
-      const change = context.req.valid("json");
-      const session = await inTransaction(product.database, (transaction) => updateSession(transaction, ref, change));
+      const params = { managed: capabilitiesOf(product).managed, change: context.req.valid("json") };
+      const session = await inTransaction(product.database, (transaction) => updateSession(transaction, ref, params));
       void product.live.publish(ref.sessionId, { type: "wake" });
       return answer(session);
     },
