@@ -21,6 +21,7 @@ const entry = (role: "user" | "assistant", content: string, toolUseIds: string[]
   role,
   content,
   toolUseIds,
+  halfServerCalls: [],
   refused: false,
   provider: "messages",
   model: "m-1",
@@ -108,4 +109,56 @@ test.each(["[]", '[{"type":"text","text":" \\n"}]'])("a result without content s
   expect(toolResultBlock({ toolUseId: "t1", content, isError: true })).toBe(
     '{"type":"tool_result","tool_use_id":"t1","content":[{"type":"text","text":"(no output)"}],"is_error":true}',
   );
+});
+
+describe("calls of the provider's own tools", () => {
+  const call = (id: string) => `{"type":"server_tool_use","id":"${id}","name":"web_search","input":{"query":"q"}}`;
+  const answer = (id: string) => `{"type":"web_search_tool_result","tool_use_id":"${id}","content":[]}`;
+  const said = '{"type":"text","text":"So."}';
+  const halves = (turn: number, content: string, ...halfServerCalls: string[]): TranscriptEntry => ({
+    ...entry("assistant", content),
+    place: { turn, entry: 1 },
+    halfServerCalls,
+  });
+  const user = (turn: number): TranscriptEntry => ({ ...entry("user", `[${turn}]`), place: { turn, entry: 0 } });
+  const users = (turn: number) => `{"role":"user","content":[${turn}]}`;
+
+  test("a paused call goes back unchanged in the turn that runs", () => {
+    expect(messagesOf([user(1), halves(1, `[${said},${call("s1")}]`, "s1")])).toBe(
+      `[${users(1)},{"role":"assistant","content":[${said},${call("s1")}]}]`,
+    );
+  });
+
+  test("a call whose result came in a later answer of its turn stays, and so does the result", () => {
+    const transcript = [
+      user(1),
+      halves(1, `[${call("s1")}]`, "s1"),
+      halves(1, `[${answer("s1")},${said}]`, "s1"),
+      user(2),
+    ];
+    expect(messagesOf(transcript)).toBe(
+      `[${users(1)},{"role":"assistant","content":[${call("s1")},${answer("s1")},${said}]},${users(2)}]`,
+    );
+  });
+
+  test("half of a call that its turn left behind is left out whole, and nothing else is touched (F01)", () => {
+    const transcript = [
+      user(1),
+      halves(1, `[${said},${call("s1")},${answer("s1")},${call("s2")}]`, "s2"),
+      user(2),
+      halves(2, `[${answer("s3")}]`, "s3"),
+      user(3),
+    ];
+    expect(messagesOf(transcript)).toBe(
+      `[${users(1)},{"role":"assistant","content":[${said},${call("s1")},${answer("s1")}]},{"role":"user","content":[2,3]}]`,
+    );
+  });
+});
+
+test("a small context window keeps half of itself for the request", () => {
+  const asked = (context_window_tokens: number) => {
+    const body = buildRequest({ ...runtime, profile: { context_window_tokens } }, []);
+    return (JSON.parse(body) as { max_tokens: number }).max_tokens;
+  };
+  expect([asked(8_192), asked(200_000)]).toEqual([4_096, 16_384]);
 });

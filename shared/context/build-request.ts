@@ -1,4 +1,5 @@
 import { type Block, readBlocks } from "../model/content-blocks.ts";
+import { serverCallOf } from "../model/native-blocks.ts";
 import { pinnedProfile, type SessionRuntime } from "../permissions/runtime.ts";
 import type { TranscriptEntry } from "../transcript/transcript.ts";
 
@@ -32,6 +33,8 @@ const NO_OUTPUT = "(no output)";
  * - a call without a result is given one (a provider refuses a `tool_use` that no `tool_result` follows);
  * - text blocks of nothing but white space are left out whole (models write them beside calls, and providers refuse to
  *   take them back: BerriAI/litellm#22979);
+ * - half of a call of the provider's own tool, of a turn that is over, is left out whole: the other half will never come,
+ *   and a call without its result is refused (in the turn that runs the next response brings it, after pause_turn);
  * - signed blocks of another model are left out whole: only their author may take them back, and an edited one fails for
  *   ever (anthropics/anthropic-sdk-python#1598);
  * - an empty answer becomes no message;
@@ -66,8 +69,9 @@ function messages(runtime: SessionRuntime, transcript: readonly TranscriptEntry[
     }
     blocks = [];
   };
+  const lonely = lonelyHalves(transcript);
   for (const entry of transcript) {
-    const content = blocksOf(entry, runtime);
+    const content = blocksOf(entry, runtime, lonely);
     if (content.length === 0) {
       continue;
     }
@@ -90,18 +94,35 @@ function messages(runtime: SessionRuntime, transcript: readonly TranscriptEntry[
   return merged;
 }
 
+/** Calls of the provider's own tools of which a turn that is over holds the call or the result, and not both. */
+function lonelyHalves(transcript: readonly TranscriptEntry[]): ReadonlySet<string> {
+  const running = transcript.at(-1)?.place.turn;
+  const lonely = new Set<string>();
+  for (const entry of transcript) {
+    for (const id of entry.place.turn === running ? [] : entry.halfServerCalls) {
+      if (!lonely.delete(id)) {
+        lonely.add(id);
+      }
+    }
+  }
+  return lonely;
+}
+
 /** A text that holds nothing but white space, however it is escaped: a cheap look that spares most entries a parse. */
 const BLANK_TEXT = /"text"\s*:\s*"(?:\s|\\[nrtf]|\\u0020|\\u00a0)*"/;
 
 /** What of an entry goes into the request: the whole array as one splice, unless something must be left out. */
-function blocksOf(entry: TranscriptEntry, runtime: SessionRuntime): string[] {
+function blocksOf(entry: TranscriptEntry, runtime: SessionRuntime, lonely: ReadonlySet<string>): string[] {
   if (entry.refused) {
     return readBlocks(entry.content).flatMap((block) => (block.type === "text" ? block.raw : LEFT_OUT));
   }
   const foreign = entry.role === "assistant" && (entry.provider !== runtime.provider || entry.model !== runtime.model);
-  if (foreign || BLANK_TEXT.test(entry.content)) {
+  const halved = entry.halfServerCalls.some((id) => lonely.has(id));
+  if (foreign || halved || BLANK_TEXT.test(entry.content)) {
     const leftOut = (block: Block) =>
-      (block.type === "text" && block.text?.trim() === "") || (foreign && SIGNED_BLOCKS.has(block.type));
+      (block.type === "text" && block.text?.trim() === "") ||
+      (foreign && SIGNED_BLOCKS.has(block.type)) ||
+      (halved && lonely.has(serverCallOf(block)?.id ?? ""));
     return readBlocks(entry.content).flatMap((block) => (leftOut(block) ? [] : block.raw));
   }
   const text = entry.content.slice(entry.content.indexOf("[") + 1, entry.content.lastIndexOf("]")).trim();

@@ -101,12 +101,51 @@ export async function prepareSteps(
   );
 }
 
+/** Writes down calls that the provider runs itself: begun, and nobody's to gate or to execute. */
+export async function recordNativeSteps(
+  transaction: Transaction,
+  owner: { readonly id: string; readonly workspaceId: string; readonly sessionId: string },
+  steps: readonly Omit<ToolStep, "owner" | "permission" | "state" | "result" | "isError" | "resultEventId">[],
+): Promise<void> {
+  await transaction.query(
+    `insert into tool_steps (workspace_id, session_id, turn_id, owner, permission, state, created_at, round, id, position, event_id,
+                             provider_tool_use_id, name, input, input_digest, idempotency_key)
+     select $1, $2, $3, 'provider_native', 'allow', 'started', now(), *
+       from unnest($4::int[], $5::text[], $6::int[], $7::text[], $8::text[], $9::text[], $10::text[], $11::bytea[], $12::text[])`,
+    [
+      owner.workspaceId,
+      owner.sessionId,
+      owner.id,
+      steps.map((step) => step.round),
+      steps.map((step) => step.id),
+      steps.map((step) => step.position),
+      steps.map((step) => step.eventId),
+      steps.map((step) => step.providerToolUseId),
+      steps.map((step) => step.name),
+      steps.map((step) => step.input),
+      steps.map((step) => createHash("sha256").update(step.input).digest()),
+      steps.map((step) => step.idempotencyKey),
+    ],
+  );
+}
+
+/** The turn's calls that the provider began and has not answered yet, whichever round they are of. */
+export async function openNativeSteps(transaction: Transaction, turnId: string): Promise<ToolStep[]> {
+  const { rows } = await transaction.query<Row>(
+    `select ${COLUMNS} from tool_steps where turn_id = $1 and owner = 'provider_native' and state = 'started'
+      order by round, position desc`,
+    [turnId],
+  );
+  return rows.map(toStep);
+}
+
+/** The calls of a round that somebody outside the model request answers; those of the provider itself are not among them. */
 export async function stepsOfRound(
   transaction: Transaction,
   params: { readonly turnId: string; readonly round: number },
 ): Promise<ToolStep[]> {
   const { rows } = await transaction.query<Row>(
-    `select ${COLUMNS} from tool_steps where turn_id = $1 and round = $2 order by position`,
+    `select ${COLUMNS} from tool_steps where turn_id = $1 and round = $2 and owner <> 'provider_native' order by position`,
     [params.turnId, params.round],
   );
   return rows.map(toStep);

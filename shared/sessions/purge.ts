@@ -66,7 +66,7 @@ async function purgeContent(transaction: Transaction, sessionId: string): Promis
     "delete from events where session_id = $1",
     "delete from transcript_entries where session_id = $1",
     "delete from session_runtimes where session_id = $1",
-    "update tool_steps set input = '{}', result = null where session_id = $1",
+    "update tool_steps set input = '{}', result = null, provenance = null where session_id = $1",
     "update rounds set stop_details = null where session_id = $1",
     "update sessions set title = null, metadata = '{}', agent = '{}', runtime = '{}' where id = $1",
   ]);

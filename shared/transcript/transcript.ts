@@ -18,6 +18,8 @@ export interface TranscriptEntry {
   readonly content: string;
   /** The tool calls of an assistant entry, or the calls that a user entry answers. */
   readonly toolUseIds: readonly string[];
+  /** Calls of the provider's own tools of which the entry holds only one half, the call or its result. */
+  readonly halfServerCalls: readonly string[];
   /** A message that the provider refused as malformed. */
   readonly refused: boolean;
   /** Who wrote it, or was asked: the kind of provider and the model, as the session had them pinned. */
@@ -40,11 +42,12 @@ export async function readTranscript(
     role: "user" | "assistant";
     content: string;
     tool_use_ids: string[];
+    half_server_calls: string[];
     refused: boolean;
     provider: string;
     model: string;
   }>(
-    `select e.id, t.ordinal as turn, e.ordinal as entry, e.role, e.content, e.tool_use_ids,
+    `select e.id, t.ordinal as turn, e.ordinal as entry, e.role, e.content, e.tool_use_ids, e.half_server_calls,
             t.trigger_refused and e.ordinal = 0 as refused, e.provider, e.model
        from turns t join transcript_entries e on e.turn_id = t.id
       where t.thread_id = $1 and t.ordinal <= $2 and (t.ordinal < $2 or e.ordinal <= $3)
@@ -57,6 +60,7 @@ export async function readTranscript(
     role: row.role,
     content: row.content,
     toolUseIds: row.tool_use_ids,
+    halfServerCalls: row.half_server_calls,
     refused: row.refused,
     provider: row.provider,
     model: row.model,
@@ -70,6 +74,7 @@ export interface EntryDraft {
   readonly role: "user" | "assistant";
   readonly content: string;
   readonly toolUseIds?: readonly string[];
+  readonly halfServerCalls?: readonly string[];
 }
 
 /** Appends to the turn's part of the transcript; the caller holds the session's lock. Returns the entry's id. */
@@ -82,8 +87,8 @@ export async function appendEntry(
   const id = newId("tent");
   await transaction.query(
     `insert into transcript_entries (turn_id, ordinal, id, workspace_id, session_id, thread_id, role, content, tool_use_ids,
-                                     provider, model, tool_version, profile_version, created_at)
-     select $1, coalesce(max(ordinal) + 1, 0), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13
+                                     provider, model, tool_version, profile_version, created_at, half_server_calls)
+     select $1, coalesce(max(ordinal) + 1, 0), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14
        from transcript_entries where turn_id = $1`,
     [
       turn.id,
@@ -99,6 +104,7 @@ export async function appendEntry(
       session.runtime.toolVersion,
       session.runtime.profileVersion,
       session.now,
+      draft.halfServerCalls ?? [],
     ],
   );
   return id;

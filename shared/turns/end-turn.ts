@@ -5,6 +5,7 @@ import type { SessionUnit, StopReason } from "../sessions/session-unit.ts";
 import { resultsEntry } from "../transcript/results-entry.ts";
 import { appendEntry } from "../transcript/transcript.ts";
 import { beginTurn } from "./begin-turn.ts";
+import { closeNativeCalls } from "./native-calls.ts";
 import { latestRound } from "./rounds.ts";
 import { setTurnState, type TurnRow } from "./turn-row.ts";
 
@@ -31,6 +32,7 @@ export async function endTurn(
   ending: Ending,
 ): Promise<OutboxRow[]> {
   await keepResults(transaction, unit, turn);
+  await closeNativeCalls(transaction, unit, turn);
   await setTurnState(transaction, { turnId: turn.id, state: ending.state });
   await acknowledge(transaction, { turnId: turn.id, segment: turn.segment });
   const flush = ending.queued === "flush";

@@ -6,12 +6,14 @@ import { prepareSteps } from "../journal/tool-steps.ts";
 import { splice } from "../ledger/event.ts";
 import { type Block, readBlocks } from "../model/content-blocks.ts";
 import type { ModelError, ModelResponse, ModelUsage } from "../model/model.ts";
+import { halfServerCalls } from "../model/native-blocks.ts";
 import type { OutboxRow } from "../outbox/outbox.ts";
 import { SessionUnit } from "../sessions/session-unit.ts";
 import { appendEntry, markTriggerRefused } from "../transcript/transcript.ts";
 import { retryDelaySeconds } from "./backoff-delay.ts";
 import { type BegunRound, spanEnd } from "./begin-round.ts";
 import { endTurn } from "./end-turn.ts";
+import { publishNativeCalls } from "./native-calls.ts";
 import { setRoundState } from "./rounds.ts";
 import { routeStop } from "./stop-reason.ts";
 import { isActive, lockTurn, setTurnState } from "./turn-row.ts";
@@ -96,6 +98,7 @@ export async function completeRound(
     role: "assistant",
     content: response.content,
     toolUseIds: calls.flatMap((block) => block.id ?? []),
+    halfServerCalls: halfServerCalls(blocks),
   });
   await setRoundState(transaction, {
     turnId: turn.id,
@@ -107,7 +110,9 @@ export async function completeRound(
   if (turn.retries > 0) {
     await setTurnState(transaction, { turnId: turn.id, state: "running", retries: 0 });
   }
-  publishText(unit, begun, blocks);
+  publishThinking(unit, begun, blocks);
+  await publishNativeCalls(transaction, unit, begun, blocks);
+  publishMessage(unit, begun, blocks);
   const end = spanEnd({
     callId: begun.callId,
     spanEventId: begun.spanEventId,
@@ -147,11 +152,14 @@ export async function completeRound(
   return { next: routed.next === "exhausted" ? "stop" : routed.next, outbox };
 }
 
-function publishText(unit: SessionUnit, begun: BegunRound, blocks: readonly Block[]): void {
-  const threadId = begun.turn.threadId;
+function publishThinking(unit: SessionUnit, begun: BegunRound, blocks: readonly Block[]): void {
   if (blocks.some((block) => block.type === "thinking" || block.type === "redacted_thinking")) {
+    const { threadId } = begun.turn;
     unit.append({ id: thinkingEventId(begun.callId), type: "agent.thinking", threadId, payload: "{}" });
   }
+}
+
+function publishMessage(unit: SessionUnit, begun: BegunRound, blocks: readonly Block[]): void {
   const texts = blocks
     .filter((block) => block.type === "text")
     .map((block) => ({ type: "text", text: block.text ?? "" }));
@@ -159,7 +167,7 @@ function publishText(unit: SessionUnit, begun: BegunRound, blocks: readonly Bloc
     unit.append({
       id: messageEventId(begun.callId),
       type: "agent.message",
-      threadId,
+      threadId: begun.turn.threadId,
       payload: splice({ content: texts }),
     });
   }

@@ -20,7 +20,7 @@ export function assertSendable(body: string, ceilingBytes: number): void {
  * Throws `ModelError`.
  */
 export function assertUsable(response: ModelResponse): void {
-  const calls = readBlocks(response.content).filter((block) => block.type === "tool_use");
+  const calls = readBlocks(response.content).filter(({ type }) => type === "tool_use" || type === "server_tool_use");
   const ids = calls.map((call) => call.id ?? "");
   const plain = [...ids, ...calls.map((call) => call.name ?? ""), response.stopReason ?? "", response.model];
   const broken = ids.includes("") || new Set(ids).size !== ids.length || plain.some((text) => text.includes("\u0000"));

@@ -1,11 +1,12 @@
 /** A server whose provider says what the test scripts, and the pieces of such scripts. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { CapabilityProfile } from "../../shared/model/capability-profile.ts";
 import { messagesModel } from "../../shared/model/messages-model.ts";
 import type { Model } from "../../shared/model/model.ts";
 import type { FakeReply, FakeStep } from "../fake-model/replies.ts";
 import { type FakeModel, startFakeModel } from "../fake-model/server.ts";
-import { startTestServer, type TestServer } from "../server.ts";
+import { startTestServer, type TestServer, type TestServerOptions } from "../server.ts";
 
 export interface ScriptedServer {
   readonly server: TestServer;
@@ -16,17 +17,21 @@ export interface ScriptedServer {
   close(): Promise<void>;
 }
 
-export async function startScriptedServer(options: { readonly worker?: boolean } = {}): Promise<ScriptedServer> {
+export async function startScriptedServer(
+  options: Pick<TestServerOptions, "worker" | "tools" | "database"> & { readonly profile?: CapabilityProfile } = {},
+): Promise<ScriptedServer> {
   let current: Model | undefined;
   const providers: FakeModel[] = [];
   const pointTo = (url: string) => {
     current = messagesModel({ baseURL: url, apiKey: "provider-key", auth: "x-api-key" });
   };
+  const { profile, ...rest } = options;
   const model: Model = {
     provider: "messages",
+    ...(profile !== undefined && { profile }),
     stream: async (request) => required(current).stream(request),
   };
-  const server = await startTestServer({ ...options, model });
+  const server = await startTestServer({ ...rest, model });
   return {
     server,
     pointTo,
