@@ -3,6 +3,10 @@ import { fileURLToPath } from "node:url";
 import { messagesModel } from "../shared/model/messages-model.ts";
 import type { Model } from "../shared/model/model.ts";
 import { offlineModel } from "../shared/model/offline/offline-model.ts";
+import { noTools, type ToolExecutor } from "../shared/turns/tool-executor.ts";
+import { publicNetwork } from "../shared/web-fetch/dial.ts";
+import { fetchPage } from "../shared/web-fetch/fetch-page.ts";
+import { managedWebFetch } from "../shared/web-fetch/managed-web-fetch.ts";
 import { startBundledWorker } from "./bundled-worker.ts";
 import { claimDataDir, DataDirError } from "./data-dir.ts";
 import { leaveAddress } from "./database-address.ts";
@@ -65,6 +69,7 @@ async function main(): Promise<void> {
     const embedded = await startEmbedded({
       connectionString,
       model: modelOf(settings),
+      tools: toolsOf(settings),
       host: settings.host,
       port: settings.port,
       apiKey: settings.apiKey,
@@ -118,6 +123,17 @@ function modelOf(settings: Settings): Model {
   }
   const { baseUrl, apiKey, auth, profile } = settings.model;
   return messagesModel({ baseURL: baseUrl, apiKey: apiKey ?? "none", auth, profile: profile ?? undefined });
+}
+
+function toolsOf({ webFetch }: Settings): ToolExecutor {
+  if (webFetch === null) {
+    return noTools;
+  }
+  const network = publicNetwork({ proxy: webFetch.proxy });
+  return managedWebFetch({
+    domains: webFetch.domains,
+    fetchPage: (request, signal) => fetchPage(request, { network, signal }),
+  });
 }
 
 /** What the operator can mend is said in a sentence; anything else is ours and keeps its stack. */

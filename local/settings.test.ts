@@ -26,6 +26,7 @@ describe("settings", () => {
       databaseUrl: null,
       model: null,
       modelId: null,
+      webFetch: null,
       worker: true,
       workspaceRoot: "/project/.mango/workspaces",
       tools: { launcher: "auto", network: "none", allowProcess: true },
@@ -45,6 +46,9 @@ describe("settings", () => {
       MANGO_MODEL_API_KEY: "model key",
       MANGO_MODEL_AUTH: "authorization-bearer",
       MANGO_MODEL_ID: "some-model",
+      MANGO_WEB_FETCH: "managed",
+      MANGO_WEB_FETCH_ALLOWED_DOMAINS: "a.example, b.example",
+      MANGO_WEB_FETCH_PROXY: "http://me:secret@proxy.internal:3128",
       MANGO_WORKER: "off",
       MANGO_WORKSPACE_ROOT: "work",
       MANGO_WORKER_LAUNCHER: "docker",
@@ -60,6 +64,10 @@ describe("settings", () => {
       databaseUrl: "postgres://me:secret@db.internal:5432/mango",
       model: { baseUrl: "http://127.0.0.1:9000", apiKey: "model key", auth: "authorization-bearer", profile: null },
       modelId: "some-model",
+      webFetch: {
+        domains: { allowed: ["a.example", "b.example"], blocked: null },
+        proxy: new URL("http://me:secret@proxy.internal:3128"),
+      },
       worker: false,
       workspaceRoot: "/project/work",
       tools: { launcher: "docker", network: "host", allowProcess: false },
@@ -105,6 +113,7 @@ describe("settings", () => {
     ["MANGO_WORKER", "yes", 'must be "on" or "off"'],
     ["MANGO_WORKER_LAUNCHER", "chroot", 'must be "auto" or "bwrap" or "docker" or "process"'],
     ["MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER", "yes", 'must be "1"'],
+    ["MANGO_WEB_FETCH", "on", 'must be "native" or "managed"'],
     ["MANGO_LOG", "pretty", 'must be "text" or "json"'],
   ])("refuse %s=%s", (name, value, complaint) => {
     expect(refusal({ [name]: value })).toBe(`Mango cannot start:\n  ${name} ${complaint}`);
@@ -127,6 +136,17 @@ describe("settings", () => {
       "Mango cannot start:\n" +
         "  MANGO_MODEL_API_KEY needs MANGO_MODEL_BASE_URL, the endpoint it is for\n" +
         "  MANGO_MODEL_AUTH needs MANGO_MODEL_BASE_URL, the endpoint it is for",
+    );
+  });
+
+  test("refuse a rule or a proxy for fetches that this server does not make", () => {
+    expect(refusal({ MANGO_WEB_FETCH_BLOCKED_DOMAINS: "a.example", MANGO_WEB_FETCH_PROXY: "http://p.internal" })).toBe(
+      "Mango cannot start:\n" +
+        "  MANGO_WEB_FETCH_BLOCKED_DOMAINS needs MANGO_WEB_FETCH=managed\n" +
+        "  MANGO_WEB_FETCH_PROXY needs MANGO_WEB_FETCH=managed",
+    );
+    expect(refusal({ MANGO_WEB_FETCH: "managed", MANGO_WEB_FETCH_ALLOWED_DOMAINS: "https://a.example" })).toBe(
+      "Mango cannot start:\n  MANGO_WEB_FETCH_ALLOWED_DOMAINS must be host names, separated by commas",
     );
   });
 
@@ -178,6 +198,6 @@ describe("settings", () => {
       "| --- | --- | --- |",
       "| `MANGO_PORT` | `8787` | Port of the HTTP API; `0` takes any that is free. |",
     ]);
-    expect(lines).toHaveLength(2 + 17);
+    expect(lines).toHaveLength(2 + 21);
   });
 });

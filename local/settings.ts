@@ -3,6 +3,7 @@ import path from "node:path";
 import { z } from "zod";
 import type { ToolSettings } from "./bundled-worker.ts";
 import { type CapabilityProfile, ProfileError, parseProfile } from "../shared/model/capability-profile.ts";
+import type { DomainRule } from "../shared/web-fetch/domain-rule.ts";
 import { nearest } from "./nearest-name.ts";
 
 /** The environment does not describe a server that could run. The message names every variable that has to change. */
@@ -28,6 +29,8 @@ export type Settings = Readonly<{
   }> | null;
   /** The demo's model; null: the offline one's. */
   modelId: string | null;
+  /** The server fetches pages itself; null: web_fetch runs where the endpoint's profile has it. */
+  webFetch: Readonly<{ domains: DomainRule; proxy: URL | null }> | null;
   worker: boolean;
   workspaceRoot: string;
   /** Where the bundled worker's tools run, and whether they may do so isolated from nothing. */
@@ -43,6 +46,13 @@ const text = z.string().min(1, "must not be empty");
 const onOff = z.enum(["on", "off"]);
 const url = (protocols: RegExp, kind: string) =>
   z.url({ protocol: protocols, error: `must be a URL that starts with ${kind}` });
+
+const domains = z
+  .string()
+  .transform((list) => list.split(",").map((name) => name.trim()))
+  .refine((names) => names.every((name) => /^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*$/.test(name)), {
+    error: "must be host names, separated by commas",
+  });
 
 /**
  * Every setting, once: its form, its default (as text, the way an operator would write it) and what it is for. The
@@ -103,6 +113,27 @@ const variables = {
     about: "Model that the demo's agent asks for. Unset: the offline model's.",
     fallback: null,
     form: text,
+  },
+  MANGO_WEB_FETCH: {
+    about:
+      "Who runs `web_fetch`: `native`, the model endpoint where its profile has it; `managed`, this server, so that calls can be asked about. See [web tools](docs/web-tools.md).",
+    fallback: "native",
+    form: z.enum(["native", "managed"]),
+  },
+  MANGO_WEB_FETCH_ALLOWED_DOMAINS: {
+    about: "With `managed`: the only domains that may be fetched, subdomains included; comma-separated. Unset: any.",
+    fallback: null,
+    form: domains,
+  },
+  MANGO_WEB_FETCH_BLOCKED_DOMAINS: {
+    about: "With `managed`: domains that are never fetched, subdomains included; comma-separated.",
+    fallback: null,
+    form: domains,
+  },
+  MANGO_WEB_FETCH_PROXY: {
+    about: "With `managed`: an HTTP proxy that fetches are tunnelled through, `http://user:password@host:port`.",
+    fallback: null,
+    form: url(/^https?$/, "https:// or http://"),
   },
   MANGO_WORKER: {
     about: "`on` starts the bundled worker for a default environment; `off` leaves tool calls to workers of your own.",
@@ -183,6 +214,14 @@ export function readSettings(environment: Environment, projectDir: string): Sett
   const leave = read("MANGO_ALLOW_UNSAFE_PROCESS_LAUNCHER");
   const profileText = read("MANGO_MODEL_PROFILE");
   const profile = profileText === null ? null : readProfile(profileText, projectDir, problems);
+  const proxy = read("MANGO_WEB_FETCH_PROXY");
+  const managed = {
+    domains: {
+      allowed: read("MANGO_WEB_FETCH_ALLOWED_DOMAINS"),
+      blocked: read("MANGO_WEB_FETCH_BLOCKED_DOMAINS"),
+    },
+    proxy: proxy === null ? null : new URL(proxy),
+  };
   const settings: Settings = {
     port: required("MANGO_PORT"),
     host: required("MANGO_HOST"),
@@ -191,6 +230,7 @@ export function readSettings(environment: Environment, projectDir: string): Sett
     databaseUrl: read("MANGO_DATABASE_URL"),
     model: baseUrl === null ? null : { baseUrl, apiKey: modelKey, auth, profile },
     modelId: read("MANGO_MODEL_ID"),
+    webFetch: required("MANGO_WEB_FETCH") === "managed" ? managed : null,
     worker: required("MANGO_WORKER") === "on",
     workspaceRoot: workspaceRoot === null ? path.join(dataDir, "workspaces") : path.resolve(projectDir, workspaceRoot),
     tools: {
@@ -202,7 +242,7 @@ export function readSettings(environment: Environment, projectDir: string): Sett
     auditRetentionDays: required("MANGO_AUDIT_RETENTION_DAYS"),
     log: required("MANGO_LOG"),
   };
-  problems.push(...withoutEndpoint(environment));
+  problems.push(...withoutEndpoint(environment), ...withoutManagedFetch(environment));
   if (problems.length > 0)
     throw new SettingsError(`Mango cannot start:\n${problems.map((it) => `  ${it}`).join("\n")}`);
   return settings;
@@ -250,6 +290,14 @@ function withoutEndpoint(environment: Environment): string[] {
   return (["MANGO_MODEL_API_KEY", "MANGO_MODEL_AUTH", "MANGO_MODEL_PROFILE"] as const)
     .filter((name) => environment[name] !== undefined)
     .map((name) => `${name} needs MANGO_MODEL_BASE_URL, the endpoint it is for`);
+}
+
+/** A restriction that nothing enforces would be worse than none. */
+function withoutManagedFetch(environment: Environment): string[] {
+  if (environment["MANGO_WEB_FETCH"] === "managed") return [];
+  return ["MANGO_WEB_FETCH_ALLOWED_DOMAINS", "MANGO_WEB_FETCH_BLOCKED_DOMAINS", "MANGO_WEB_FETCH_PROXY"]
+    .filter((name) => environment[name] !== undefined)
+    .map((name) => `${name} needs MANGO_WEB_FETCH=managed`);
 }
 
 /** The settings as a Markdown table, for the README and `--help`. */

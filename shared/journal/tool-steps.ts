@@ -199,12 +199,15 @@ export async function settleStep(
     readonly result: string;
     readonly isError: boolean;
     readonly resultEventId: string | null;
+    /** JSON text of what the executor noted for the record. */
+    readonly provenance?: string | null;
   },
 ): Promise<boolean> {
   const { rowCount } = await transaction.query(
-    `update tool_steps set state = $2, result = $3, is_error = $4, result_event_id = $5, lease_expires_at = null, completed_at = now()
+    `update tool_steps set state = $2, result = $3, is_error = $4, result_event_id = $5, provenance = $6, lease_expires_at = null,
+       completed_at = now()
       where id = $1 and state in ('prepared', 'started')`,
-    [params.stepId, params.state, params.result, params.isError, params.resultEventId],
+    [params.stepId, params.state, params.result, params.isError, params.resultEventId, params.provenance ?? null],
   );
   return rowCount === 1;
 }

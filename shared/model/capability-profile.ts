@@ -11,7 +11,6 @@ const LARGEST_REQUEST_BYTES = 30 * 1024 * 1024;
 /** What the adapter sends by itself; a header for idempotency must be another. */
 const TAKEN_HEADERS = new Set([
   "accept",
-  "anthropic-version",
   "authorization",
   "connection",
   "content-length",
@@ -52,7 +51,10 @@ export const CapabilityProfile = z
         header: z
           .string()
           .regex(/^[a-z][a-z0-9-]{0,63}$/, "must be a header's name in lower case")
-          .refine((name) => !TAKEN_HEADERS.has(name), "is a header that the request has already"),
+          .refine(
+            (name) => !TAKEN_HEADERS.has(name) && !name.startsWith("anthropic-"),
+            "is a header that the request has already",
+          ),
       })
       .nullable()
       .default(null),

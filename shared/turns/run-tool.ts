@@ -6,10 +6,11 @@ import { splice } from "../ledger/event.ts";
 import { deniedText } from "../permissions/gate.ts";
 import type { Product } from "../product.ts";
 import { SessionUnit } from "../sessions/session-unit.ts";
+import { END_OF_TURN, readTranscript } from "../transcript/transcript.ts";
 import { refuse } from "./gate-tools.ts";
 import type { ToolOutcome } from "./tool-executor.ts";
 import { TurnBusyError } from "./turn-errors.ts";
-import { lockTurn } from "./turn-row.ts";
+import { type LockedTurn, lockTurn } from "./turn-row.ts";
 
 /** Long enough for any server-side tool; a started step is judged only after it. */
 const LEASE_SECONDS = 15 * 60;
@@ -41,19 +42,28 @@ export async function runTool(product: Product, input: RunToolInput): Promise<vo
       await unit.flush();
       return null;
     }
-    return { step: found, lost: started === "lost" };
+    return { step: found, lost: started === "lost", locked };
   });
   if (step === null) {
     return;
   }
-  await settle(product, ref, step.step, step.lost ? null : await dispatch(product, step.step));
+  await settle(product, ref, step.step, step.lost ? null : await dispatch(product, step.step, step.locked));
 }
 
 /** Null when nobody knows what happened. */
-async function dispatch(product: Product, step: ToolStep): Promise<ToolOutcome | null> {
+async function dispatch(product: Product, step: ToolStep, { session, turn }: LockedTurn): Promise<ToolOutcome | null> {
+  const through = { turn: turn.ordinal, entry: END_OF_TURN };
   try {
-    const signal = AbortSignal.timeout(LEASE_SECONDS * 1000);
-    return await product.tools.run({ name: step.name, input: step.input, idempotencyKey: step.idempotencyKey, signal });
+    return await product.tools.run({
+      name: step.name,
+      input: step.input,
+      idempotencyKey: step.idempotencyKey,
+      signal: AbortSignal.timeout(LEASE_SECONDS * 1000),
+      session: {
+        tools: session.runtime.tools,
+        readTranscript: () => readTranscript(product.database, { threadId: turn.threadId, through }),
+      },
+    });
   } catch (error) {
     product.log.warn("A server-side tool call broke; its effect is unknown.", {
       step_id: step.id,
@@ -85,6 +95,7 @@ async function settle(
       result: content,
       isError,
       resultEventId: eventId,
+      provenance: outcome?.provenance ?? null,
     });
     if (!first || !locked.owned) {
       return null;

@@ -42,6 +42,11 @@ export const EVENTS = [
     section: "scope",
     says: "file sources are a 422 that names files, until files are built",
   },
+  {
+    id: "events:native-tools",
+    section: "2.2, DESIGN 5",
+    says: "a call inside the model request shows as an allowed agent.tool_use and its agent.tool_result, bounded, without private data",
+  },
   { id: "events:interrupt:running", section: "2.1", says: "an interrupt ends a running turn with one idle end_turn" },
   { id: "events:interrupt:idle", section: "9.2", says: "an interrupt of an idle session has no effect" },
   {

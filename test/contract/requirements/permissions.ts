@@ -23,6 +23,16 @@ export const PERMISSIONS = [
     says: "enabled web tools require always_allow: ask and auto are a 422",
   },
   {
+    id: "permissions:web-managed",
+    section: "4, DESIGN 5",
+    says: "where the server itself runs web_fetch it obeys the same policies; web_search still does not",
+  },
+  {
+    id: "permissions:web-unclaimed",
+    section: "DESIGN 5",
+    says: "a web tool enabled by name that nobody runs is a 422 that names tool and capability; by default it is not offered",
+  },
+  {
     id: "permissions:disabled",
     section: "4",
     says: "a call of a disabled tool is denied without evaluation, and the turn goes on",
