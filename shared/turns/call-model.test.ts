@@ -209,6 +209,32 @@ test.each(unusable)(
   },
 );
 
+test("a repeat of a lost request carries the same idempotency key; one after a refusal, and another round, do not (F04)", async () => {
+  const keys: unknown[] = [];
+  const keyed =
+    (reply: ByHand["replies"][number]): ByHand["replies"][number] =>
+    (request) => {
+      keys.push(request.idempotencyKey);
+      return reply(request);
+    };
+  const lost = later(answers("end_turn", text("zombie")));
+  hand.replies.push(keyed(lost.reply), keyed(failed({})), keyed(answers("pause_turn")), keyed(answers("end_turn")));
+  const first = callModel(hand.product, ref).catch(() => {});
+  await lost.asked;
+  await expireLeases();
+  await callModel(hand.product, ref);
+  lost.release();
+  await first;
+  await session.pauseIsOver();
+  await callModel(hand.product, ref);
+  await callModel(hand.product, ref);
+
+  expect(keys).toHaveLength(4);
+  expect(keys[1]).toBe(keys[0]);
+  expect(new Set(keys).size).toBe(3);
+  expect(keys[0]).toMatch(/^pcall_/);
+});
+
 test("an answer that is usable after all resets the count", async () => {
   const [, twice] = unusable[0];
   hand.replies.push(twice, twice, answers("end_turn", text("Hello.")));

@@ -2,7 +2,7 @@ import { connect, createServer } from "node:net";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import { afterEach, describe, expect, test } from "vitest";
 import { type Network, publicNetwork } from "./dial.ts";
-import { fetchPage, PAGE_LIMITS, type PageLimits, type PageRequest } from "./fetch-page.ts";
+import { fetchPage, PAGE_LIMITS, type PageLimits, PageRequest } from "./fetch-page.ts";
 import { PINNED_EXAMPLE } from "./testing/certificate.ts";
 import { html, networkOf, type PageServer, type Serve, startPageServer } from "./testing/page-server.ts";
 
@@ -78,6 +78,19 @@ describe("a page", () => {
         },
       },
     ]);
+  });
+
+  test("is asked for and answered in JSON, so that another process can fetch it", async () => {
+    const server = await start(html("Hello"));
+    const network = networkOf([server], { "a.example": LOOPBACK });
+    const request = {
+      url: `http://a.example:${server.port}/`,
+      domains: [{ allowed: null, blocked: [] }],
+      max_characters: 9,
+    };
+    const outcome = await fetchPage(PageRequest.parse(JSON.parse(JSON.stringify(request))), { network });
+    expect(JSON.parse(JSON.stringify(outcome))).toEqual(outcome);
+    expect(() => PageRequest.parse({ ...request, network: {} })).toThrow();
   });
 
   test("over https: the checked address is dialled, and the certificate must be the name's", async () => {

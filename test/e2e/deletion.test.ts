@@ -52,6 +52,11 @@ test("a deleted session loses what was said at once and what was done after the 
   expect((await session.post(message("hello?"))).status).toBe(404);
 
   const { pool } = server.database;
+  // As an executor of the server's own would have left it.
+  await pool.query("update tool_steps set provenance = $2 where session_id = $1", [
+    session.id,
+    '{"final_url":"https://…"}',
+  ]);
   expect(await purgeDeleted(pool, { contentAfterSeconds: NEVER, journalAfterDays: NEVER })).toEqual({
     content: 0,
     gone: 0,
@@ -72,8 +77,10 @@ test("a deleted session loses what was said at once and what was done after the 
     tool_steps: 1,
     context_snapshots: 1,
   });
-  const { rows: steps } = await pool.query("select input, result from tool_steps where session_id = $1", [session.id]);
-  expect(steps).toEqual([{ input: "{}", result: null }]);
+  const { rows: steps } = await pool.query("select input, result, provenance from tool_steps where session_id = $1", [
+    session.id,
+  ]);
+  expect(steps).toEqual([{ input: "{}", result: null, provenance: null }]);
 
   expect(await purgeDeleted(pool, AT_ONCE)).toEqual({ content: 0, gone: 1 });
   expect(Object.values(await rowsOf(session.id))).toEqual(Array.from({ length: 10 }, () => 0));
