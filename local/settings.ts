@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
-import type { ToolSettings } from "./bundled-worker.ts";
 import { type CapabilityProfile, ProfileError, parseProfile } from "../shared/model/capability-profile.ts";
 import type { DomainRule } from "../shared/web-fetch/domain-rule.ts";
+import type { ToolSettings } from "./bundled-worker.ts";
 import { nearest } from "./nearest-name.ts";
 
 /** The environment does not describe a server that could run. The message names every variable that has to change. */
