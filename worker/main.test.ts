@@ -7,7 +7,7 @@ import { temporaryDirectory } from "./testing/temporary.ts";
 
 const MAIN = join(import.meta.dirname, "main.ts");
 const KEY = "ekey-0123456789-secret";
-const soon = { timeout: 15_000 };
+const soon = { timeout: 25_000 };
 
 interface Started {
   readonly child: ChildProcess;

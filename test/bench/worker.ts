@@ -7,7 +7,7 @@ import { startServerProcess } from "./server-process.ts";
 import { fixed, percentile, type Row } from "./statistics.ts";
 
 const WARM_UP = 20;
-const CALLS = 150;
+const CALLS = 100;
 const CALLS_PER_SESSION = 20;
 
 /**

@@ -7,7 +7,9 @@ beforeEach(async () => {
 });
 afterEach(() => cleanUp(dataDir));
 
-test("npm start with a real model and no walls around its tools does not start, and says what to do", async () => {
+test("npm start with a real model and no walls around its tools does not start, and says what to do", {
+  timeout: 60_000,
+}, async () => {
   const { code, output } = await startAndEnd(dataDir, {
     MANGO_MODEL_BASE_URL: "http://127.0.0.1:9",
     MANGO_WORKER_LAUNCHER: "process",

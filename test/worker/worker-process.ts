@@ -63,7 +63,7 @@ export async function startWorkerProcess(
       if (child.exitCode !== null) throw new Error(`The worker ended with ${child.exitCode}: ${log}`);
       await readFile(ready);
     },
-    { timeout: 25_000, interval: 20 },
+    { timeout: 60_000, interval: 20 },
   );
   return {
     pid: child.pid ?? 0,
