@@ -30,11 +30,13 @@ export async function publishNativeCalls(
     return;
   }
   const { turn } = begun;
-  await recordNativeSteps(
-    transaction,
-    turn,
-    calls.map((block) => stepOf(begun, block)),
-  );
+  if (calls.length > 0) {
+    await recordNativeSteps(
+      transaction,
+      turn,
+      calls.map((block) => stepOf(begun, block)),
+    );
+  }
   const open = new Map(
     (await openNativeSteps(transaction, turn.id)).map((step) => [step.providerToolUseId, step] as const),
   );

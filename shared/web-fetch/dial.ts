@@ -58,7 +58,7 @@ export async function dial(url: URL, network: Network, signal: AbortSignal): Pro
   const connection =
     network.proxy === null
       ? await direct(host, port, addresses, signal)
-      : await tunnelled(network.proxy, addresses[0] ?? "", port, signal);
+      : await tunnelled(network.proxy, forProxy(addresses), port, signal);
   if (!addresses.map(canonicalAddress).includes(canonicalAddress(connection.address))) {
     connection.socket.destroy();
     throw new PageError(
@@ -72,6 +72,7 @@ export async function dial(url: URL, network: Network, signal: AbortSignal): Pro
 }
 
 async function resolved(network: Network, host: string, signal: AbortSignal): Promise<readonly string[]> {
+  signal.throwIfAborted();
   const aborted = Promise.withResolvers<never>();
   const abort = () => aborted.reject(signal.reason);
   signal.addEventListener("abort", abort, { once: true });
@@ -102,6 +103,11 @@ async function direct(
   return { socket, address: socket.remoteAddress ?? "" };
 }
 
+/** One address: what the proxy's own network reaches is not known, and every network reaches those of IPv4. */
+function forProxy(addresses: readonly string[]): string {
+  return addresses.find((address) => net.isIPv4(address)) ?? addresses[0] ?? "";
+}
+
 function tunnelled(proxy: URL, address: string, port: number, signal: AbortSignal): Promise<Connection> {
   const target = `${net.isIPv6(address) ? `[${address}]` : address}:${port}`;
   const credentials = decodeURIComponent(`${proxy.username}:${proxy.password}`);
@@ -120,6 +126,8 @@ function tunnelled(proxy: URL, address: string, port: number, signal: AbortSigna
     const refuse = (cause?: unknown) =>
       reject(new PageError("unreachable", "The proxy did not make a connection to the host of the URL.", { cause }));
     request.once("connect", (response, socket) => {
+      // As in `connected`: nobody else listens between this request and the next.
+      socket.on("error", () => {});
       if (response.statusCode === 200) {
         resolve({ socket, address });
       } else {

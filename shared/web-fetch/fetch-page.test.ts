@@ -203,7 +203,12 @@ describe("F33: where a fetch may lead", () => {
     const network = networkOf([server], { "a.example": LOOPBACK, "inside.example": ["10.0.0.8"] });
     const to = async (location: string) =>
       codeOf(await fetchUrl(`http://a.example:${server.port}/${encodeURIComponent(location)}`, network));
-    expect(await to("http://169.254.169.254/latest/meta-data/")).toBe("address_not_allowed");
+    const metadata = "http://169.254.169.254/latest/meta-data/";
+    const first = `http://a.example:${server.port}/${encodeURIComponent(metadata)}`;
+    expect(await fetchUrl(first, network)).toMatchObject({
+      code: "address_not_allowed",
+      provenance: { requested_url: first, redirects: [first], final_url: metadata, address: null, status: null },
+    });
     expect(await to("http://inside.example/")).toBe("address_not_allowed");
     expect(await to("http://[::ffff:169.254.169.254]/")).toBe("address_not_allowed");
     expect(await to("file:///etc/passwd")).toBe("invalid_url");
@@ -398,6 +403,20 @@ describe("through a proxy", () => {
     // base64 of me:p@ss
     expect(proxy.asked[0]).toContain("proxy-authorization: Basic bWU6cEBzcw==");
     expect([...plain.seen, ...secure.seen].filter(({ headers }) => "proxy-authorization" in headers)).toEqual([]);
+    proxy.close();
+  });
+
+  test("of several checked addresses the proxy is told one of IPv4", async () => {
+    const proxy = await startProxy();
+    const server = await start(html("Four"));
+    const network = networkOf([server], { "a.example": ["2606:4700::1", "127.0.0.1"] }, { proxy: proxy.url });
+    const { mayDial } = network;
+    const both = {
+      ...network,
+      mayDial: (address: string, port: number) => address.includes(":") || mayDial(address, port),
+    };
+    expect(await fetchUrl(`http://a.example:${server.port}/`, both)).toMatchObject({ text: "Four" });
+    expect(proxy.asked[0]).toContain(`CONNECT 127.0.0.1:${server.port} `);
     proxy.close();
   });
 

@@ -29,7 +29,7 @@ export interface PageProvenance {
   readonly final_url: string;
   /** The URLs that were left by a redirect, in order. */
   readonly redirects: readonly string[];
-  /** The address of the last connection; null when none was made. */
+  /** The address that the final URL was asked at; null when nothing was dialled for it. */
   readonly address: string | null;
   readonly status: number | null;
   readonly media_type: string | null;
@@ -91,12 +91,13 @@ export async function fetchPage(request: PageRequest, options: PageFetchOptions)
     const response = await follow(request, journey, { network: options.network, limits, signal, idle });
     return await readPage(request, journey, response, limits);
   } catch (cause) {
+    const provenance = journey.provenance();
     const error = signal.aborted
       ? new PageError("timeout", "The page took too long.", { cause })
       : cause instanceof PageError
         ? cause
         : new PageError("unreadable", "The page could not be fetched.", { cause });
-    return { kind: "error", code: error.code, message: error.message, provenance: journey.provenance() };
+    return { kind: "error", code: error.code, message: error.message, provenance };
   } finally {
     journey.end();
   }
@@ -184,6 +185,7 @@ class Journey {
   arrive(url: URL): void {
     this.#url = url.href;
     this.status = null;
+    this.#connection = null;
   }
 
   connect(connection: Connection): void {
