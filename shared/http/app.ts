@@ -15,6 +15,7 @@ import { sessionRoutes } from "./routes/sessions.ts";
 import { type StreamOptions, streamRoutes } from "./routes/stream.ts";
 import { threadRoutes } from "./routes/threads.ts";
 import { workRoutes } from "./routes/work.ts";
+import { workQueueRoutes } from "./routes/work-queue.ts";
 
 /**
  * The whole API: one app, served by Node in the embedded edition and by Lambda on AWS. What it documents at
@@ -61,6 +62,7 @@ export function createApp(product: Product, options: StreamOptions): OpenAPIHono
   app.route("/", threadRoutes(product));
   app.route("/", streamRoutes(product, options));
   app.route("/", workRoutes(product));
+  app.route("/", workQueueRoutes(product));
 
   app.openAPIRegistry.registerComponent("securitySchemes", "ApiKey", {
     type: "apiKey",

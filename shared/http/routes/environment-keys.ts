@@ -16,6 +16,7 @@ import type { Product } from "../../product.ts";
 import { answer, body, ERRORS, json } from "../answers.ts";
 import { type Env, requires } from "../auth.ts";
 import { cut, decodeCreated, IncludeArchived, PageQuery, pageOf } from "../paging.ts";
+import { environmentRef, keyRef } from "../path-refs.ts";
 import { router } from "../router.ts";
 
 /** The keys that workers of an environment poll with. */
@@ -111,16 +112,4 @@ export function environmentKeyRoutes(product: Product): OpenAPIHono<Env> {
     },
   );
   return app;
-}
-
-interface Scoped {
-  readonly workspaceId: string;
-}
-
-function environmentRef(principal: Scoped, params: { readonly environment_id: string }) {
-  return { workspaceId: principal.workspaceId, environmentId: params.environment_id };
-}
-
-function keyRef(principal: Scoped, params: { readonly environment_id: string; readonly key_id: string }) {
-  return { ...environmentRef(principal, params), keyId: params.key_id };
 }

@@ -14,6 +14,7 @@ import { answer, body, ERRORS, json, rawJson } from "../answers.ts";
 import { type Env, requires } from "../auth.ts";
 import { IdempotencyHeader, idempotently } from "../idempotency.ts";
 import { cut, decodeCreated, IncludeArchived, PageQuery, pageOf } from "../paging.ts";
+import { environmentRef } from "../path-refs.ts";
 import { router } from "../router.ts";
 
 const EnvironmentParam = z.object({ environment_id: z.string() });
@@ -75,7 +76,9 @@ export function environmentRoutes(product: Product): OpenAPIHono<Env> {
       responses: { 200: json("The environment.", Environment), ...ERRORS },
     }),
     async (context) =>
-      answer(await getEnvironment(product.database, ref(context.get("principal"), context.req.valid("param")))),
+      answer(
+        await getEnvironment(product.database, environmentRef(context.get("principal"), context.req.valid("param"))),
+      ),
   );
 
   app.openapi(
@@ -91,7 +94,7 @@ export function environmentRoutes(product: Product): OpenAPIHono<Env> {
       responses: { 200: json("The environment.", Environment), ...ERRORS },
     }),
     async (context) => {
-      const environment = ref(context.get("principal"), context.req.valid("param"));
+      const environment = environmentRef(context.get("principal"), context.req.valid("param"));
       const change = context.req.valid("json");
       return answer(
         await inTransaction(product.database, (transaction) => updateEnvironment(transaction, environment, change)),
@@ -111,7 +114,12 @@ export function environmentRoutes(product: Product): OpenAPIHono<Env> {
       responses: { 200: json("The environment.", Environment), ...ERRORS },
     }),
     async (context) =>
-      answer(await archiveEnvironment(product.database, ref(context.get("principal"), context.req.valid("param")))),
+      answer(
+        await archiveEnvironment(
+          product.database,
+          environmentRef(context.get("principal"), context.req.valid("param")),
+        ),
+      ),
   );
 
   app.openapi(
@@ -126,14 +134,10 @@ export function environmentRoutes(product: Product): OpenAPIHono<Env> {
       responses: { 200: json("What was deleted.", DeletedEnvironment), ...ERRORS },
     }),
     async (context) => {
-      const environment = ref(context.get("principal"), context.req.valid("param"));
+      const environment = environmentRef(context.get("principal"), context.req.valid("param"));
       await inTransaction(product.database, (transaction) => deleteEnvironment(transaction, environment));
       return answer({ id: environment.environmentId, type: "environment_deleted" });
     },
   );
   return app;
-}
-
-function ref(principal: { readonly workspaceId: string }, params: { readonly environment_id: string }) {
-  return { workspaceId: principal.workspaceId, environmentId: params.environment_id };
 }
