@@ -101,10 +101,11 @@ export async function expireLeases(database: Transaction): Promise<void> {
   await database.query("update provider_calls set lease_expires_at = clock_timestamp() where state = 'started'");
 }
 
-/** Whether a provider call of the turn is under way. */
-export async function hasLiveCall(transaction: Transaction, turnId: string): Promise<boolean> {
+/** Whether somebody works on the turn: a provider call of it is under way, or its calls are being judged. */
+export async function isBusy(transaction: Transaction, turnId: string): Promise<boolean> {
   const { rowCount } = await transaction.query(
-    "select 1 from provider_calls where turn_id = $1 and state = 'started' and lease_expires_at > clock_timestamp() limit 1",
+    `select 1 from turns t where t.id = $1 and (t.busy_until > clock_timestamp() or exists (
+       select 1 from provider_calls c where c.turn_id = t.id and c.state = 'started' and c.lease_expires_at > clock_timestamp()))`,
     [turnId],
   );
   return rowCount === 1;

@@ -222,7 +222,13 @@ export async function settleStep(
  */
 export async function startStep(
   transaction: Transaction,
-  params: { readonly stepId: string; readonly owner: string; readonly leaseSeconds: number },
+  params: {
+    readonly stepId: string;
+    readonly owner: string;
+    readonly leaseSeconds: number;
+    /** The call falls under the policy `auto`: without a receipt nothing of it runs. */
+    readonly judged: boolean;
+  },
 ): Promise<"started" | "busy" | "lost" | "forbidden"> {
   const { rowCount } = await transaction.query(
     `update tool_steps s set state = 'started', run_owner = $2, lease_expires_at = clock_timestamp() + make_interval(secs => $3)
@@ -230,11 +236,11 @@ export async function startStep(
         and (s.permission = 'allow' or s.permission = 'ask' and exists (
               select 1 from pending_actions a
                where a.session_id = s.session_id and a.event_id = s.event_id and a.need = 'confirmation' and a.resolution = 'allow'))
-        and not exists (
+        and (not $4 or exists (
               select 1 from permission_evaluations e
                where e.step_id = s.id and e.standing = 'receipt'
-                 and (e.input_digest <> s.input_digest or e.permission <> s.permission))`,
-    [params.stepId, params.owner, params.leaseSeconds],
+                 and e.input_digest = s.input_digest and e.permission = s.permission))`,
+    [params.stepId, params.owner, params.leaseSeconds, params.judged],
   );
   if (rowCount === 1) {
     return "started";

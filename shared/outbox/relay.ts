@@ -1,5 +1,5 @@
 import { inTransaction } from "../db/transaction.ts";
-import { hasLiveCall } from "../journal/provider-calls.ts";
+import { isBusy } from "../journal/provider-calls.ts";
 import type { Product } from "../product.ts";
 import { takeOver } from "../turns/take-over.ts";
 import { lockTurn } from "../turns/turn-row.ts";
@@ -77,7 +77,7 @@ async function judgeLost(product: Relay, row: OutboxRow): Promise<void> {
       return [];
     }
     // Where somebody works on the turn the release was heard, only its answer was lost.
-    return (await hasLiveCall(transaction, row.turnId)) ? [] : takeOver(transaction, locked, product.log);
+    return (await isBusy(transaction, row.turnId)) ? [] : takeOver(transaction, locked, product.log);
   });
   for (const next of outbox) {
     await deliver(product, next);

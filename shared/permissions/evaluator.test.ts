@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { type Model, ModelAborted, ModelError, type ModelRequest, type ModelResponse } from "../model/model.ts";
 import { CRITERIA } from "./criteria.ts";
 import { EvaluationCancelled, modelEvaluator } from "./evaluator.ts";
@@ -35,7 +35,7 @@ function answering(answer: (request: ModelRequest) => Promise<ModelResponse>) {
   };
   const evaluate = (signal = new AbortController().signal, deadlineMs = 20_000) =>
     modelEvaluator(model, { deadlineMs }).evaluate({ model: "test-1", envelope: '{"call":1}', signal });
-  return { asked, evaluate };
+  return { model, asked, evaluate };
 }
 
 /** Answers only when it is told to stop, as an endpoint that hangs. */
@@ -52,6 +52,17 @@ test("the request: the session's model, no tools, no thinking, at most 1,024 tok
     `{"model":"test-1","max_tokens":1024,"thinking":{"type":"disabled"},"system":${JSON.stringify(CRITERIA)},` +
       '"messages":[{"role":"user","content":[{"type":"text","text":"{\\"call\\":1}"}]}],"stream":true}',
   );
+});
+
+test("there are 20 seconds for it", async () => {
+  const timeout = vi.spyOn(AbortSignal, "timeout");
+  await modelEvaluator(answering(async () => response({})).model).evaluate({
+    model: "test-1",
+    envelope: "{}",
+    signal: new AbortController().signal,
+  });
+  expect(timeout.mock.calls).toEqual([[20_000]]);
+  timeout.mockRestore();
 });
 
 test("the model's own judgment, with what it cost and what it was shown", async () => {
@@ -81,6 +92,7 @@ describe("a person is asked when", () => {
   test.each<[string, string, (request: ModelRequest) => Promise<ModelResponse>]>([
     ["the model refuses", "refusal", async () => response({ stopReason: "refusal" })],
     ["the answer is cut off", "truncated", async () => response({ stopReason: "max_tokens" })],
+    ["the stop reason cannot be stored", "malformed", async () => response({ stopReason: "end\u0000turn" })],
     ["the answer has no end", "malformed", async () => response({ stopReason: null })],
     ["the model calls a tool", "malformed", async () => response({ stopReason: "tool_use" })],
     ["there is nothing", "malformed", async () => response({ content: "[]" })],

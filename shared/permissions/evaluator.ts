@@ -11,6 +11,7 @@ export const EVALUATOR_VERSION = "mango-auto/1";
 export type Fallback =
   | "no_intent"
   | "oversize"
+  | "refused_before"
   | "timeout"
   | "refusal"
   | "provider_error"
@@ -34,10 +35,12 @@ export interface Evaluation {
 /** The call's turn was taken away while it was judged. Carries the cost that is known. */
 export class EvaluationCancelled extends Error {
   override readonly name = "EvaluationCancelled";
+  readonly requestDigest: Buffer;
   readonly usage: ModelUsage | null;
 
-  constructor(usage: ModelUsage | null) {
+  constructor(requestDigest: Buffer, usage: ModelUsage | null) {
     super("The evaluation was cancelled.");
+    this.requestDigest = requestDigest;
     this.usage = usage;
   }
 }
@@ -68,11 +71,11 @@ export function modelEvaluator(model: Model, options: { readonly deadlineMs?: nu
           body,
           signal: AbortSignal.any([signal, deadline]),
         });
-        const { stopReason, requestId, usage } = response;
-        return { ...told, ...judged(response), stopReason, requestId, usage };
+        const { requestId, usage } = response;
+        return { ...told, ...judged(response), stopReason: storable(response.stopReason), requestId, usage };
       } catch (error) {
         if (error instanceof ModelAborted && signal.aborted) {
-          throw new EvaluationCancelled(error.usage);
+          throw new EvaluationCancelled(told.requestDigest, error.usage);
         }
         if (error instanceof ModelAborted || error instanceof ModelError) {
           const fallback = error instanceof ModelAborted ? "timeout" : "provider_error";
@@ -83,6 +86,11 @@ export function modelEvaluator(model: Model, options: { readonly deadlineMs?: nu
       }
     },
   };
+}
+
+/** PostgreSQL stores no NUL; an answer with one is malformed anyway. */
+function storable(stopReason: string | null): string | null {
+  return stopReason?.includes("\u0000") ? null : stopReason;
 }
 
 /** The evaluation of a call that no request is made for. */

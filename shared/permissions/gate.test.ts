@@ -15,6 +15,22 @@ describe("judge", () => {
   test("a tool that the session does not have is denied before any policy applies", () => {
     expect(judge(undefined)).toEqual({ permission: "deny", evaluation: null });
   });
+
+  test("under auto the judgment decides; without one a person is asked", () => {
+    const auto = { ...tool, policy: "auto" } as const;
+    expect(judge(auto, { permission: "allow" })).toEqual({
+      permission: "allow",
+      evaluation: { type: "auto", evaluated_permission: { type: "allow" } },
+    });
+    expect(judge(auto, { permission: "deny", reason_code: "high_risk" })).toEqual({
+      permission: "deny",
+      evaluation: { type: "auto", evaluated_permission: { type: "deny", reason_code: "high_risk" } },
+    });
+    expect(judge(auto)).toEqual({
+      permission: "ask",
+      evaluation: { type: "auto", evaluated_permission: { type: "ask", reason_code: "indeterminate" } },
+    });
+  });
 });
 
 describe("needsOf", () => {

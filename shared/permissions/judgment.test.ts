@@ -40,6 +40,7 @@ test.each([
   '{"permission":"all\\u006fw"}',
   '{"result":{"permission":"allow"}}',
   '\u00a0{"permission":"allow"}',
+  "[".repeat(6000) + "]".repeat(6000),
 ])("%j is none", (text) => {
   expect(readJudgment(text)).toBeNull();
 });

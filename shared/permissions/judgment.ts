@@ -18,6 +18,7 @@ const Answer = z.discriminatedUnion("permission", [
 /**
  * Reads the evaluator's answer: one JSON object of one of three shapes, nothing before or after it. Null for anything
  * else: an explanation, a code fence, another field, a name given twice (of which a parser would keep only the last).
+ * White space that JSON allows around and between its parts is nothing.
  */
 export function readJudgment(text: string): Judgment | null {
   let value: unknown;
@@ -27,7 +28,9 @@ export function readJudgment(text: string): Judgment | null {
     return null;
   }
   const parsed = Answer.safeParse(value);
+  if (!parsed.success) {
+    return null;
+  }
   // No value of a valid answer holds white space, so that what is left must be the object itself.
-  const isWhole = JSON.stringify(value) === text.replace(/[ \t\r\n]+/g, "");
-  return parsed.success && isWhole ? parsed.data : null;
+  return JSON.stringify(value) === text.replace(/[ \t\r\n]+/g, "") ? parsed.data : null;
 }

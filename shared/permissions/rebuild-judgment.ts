@@ -2,8 +2,9 @@ import { AuditMismatch, recordLook } from "../context/rebuild.ts";
 import { digest } from "../context/snapshot.ts";
 import type { Transaction } from "../db/transaction.ts";
 import { EVALUATOR_VERSION, evaluationRequest } from "./evaluator.ts";
-import { envelopeOf, readConversation } from "./provenance.ts";
+import { readConversation } from "./provenance.ts";
 import type { SessionRuntime } from "./runtime.ts";
+import { trustEnvelope } from "./trust-envelope.ts";
 
 /** What an operator sees of one judgment under the policy `auto`. */
 export interface AuditedJudgment {
@@ -30,7 +31,7 @@ interface JudgmentRow {
   output_tokens: number;
   input: string;
   thread_id: string;
-  ordinal: number;
+  round: number;
   trigger_event_id: string;
   through_turn: number;
   through_entry: number;
@@ -64,14 +65,10 @@ export async function rebuildJudgment(
     );
   }
   const runtime = JSON.parse(row.runtime) as SessionRuntime;
-  const turn = {
-    sessionId,
-    threadId: row.thread_id,
-    ordinal: row.ordinal,
-    triggerEventId: row.trigger_event_id,
-  };
-  const conversation = await readConversation(database, turn, { turn: row.through_turn, entry: row.through_entry });
-  const envelope = envelopeOf(runtime, conversation, row);
+  const round = { sessionId, threadId: row.thread_id, round: row.round, triggerEventId: row.trigger_event_id };
+  const through = { turn: row.through_turn, entry: row.through_entry };
+  const conversation = await readConversation(database, round, { agentSystem: runtime.system, through });
+  const envelope = trustEnvelope(conversation, row);
   const body = typeof envelope === "string" ? "" : evaluationRequest(runtime.model, envelope.text);
   if (!digest(body).equals(row.request_digest)) {
     throw new AuditMismatch("The rebuilt request has another digest than the one that was sent.");
@@ -82,7 +79,7 @@ export async function rebuildJudgment(
 async function readJudgments(database: Transaction, sessionId: string): Promise<JudgmentRow[]> {
   const { rows } = await database.query<JudgmentRow>(
     `select e.id, s.name, e.standing, e.permission, e.fallback, e.created_at, e.input_tokens, e.output_tokens, s.input,
-            t.thread_id, t.ordinal, t.trigger_event_id, e.through_turn, e.through_entry, e.evaluator_version,
+            t.thread_id, s.round, t.trigger_event_id, e.through_turn, e.through_entry, e.evaluator_version,
             e.request_digest, r.runtime
        from permission_evaluations e join tool_steps s on s.id = e.step_id join turns t on t.id = e.turn_id
        join session_runtimes r on r.session_id = e.session_id and r.revision = e.runtime_revision

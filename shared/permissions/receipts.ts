@@ -1,4 +1,3 @@
-import { newId } from "../contract/ids.ts";
 import type { Transaction } from "../db/transaction.ts";
 import { NO_USAGE } from "../journal/provider-calls.ts";
 import type { ToolStep } from "../journal/tool-steps.ts";
@@ -56,14 +55,14 @@ export class ReceiptConflict extends Error {
 }
 
 /**
- * Saves an evaluation: as the call's receipt when the turn is still `owned` and there is none, otherwise for its cost
- * only. The caller holds the session's lock and adds the usage to the session in the same transaction.
- *
- * Throws `ReceiptConflict` when the receipt that is there was given for another input.
+ * Saves an evaluation: as the call's receipt when it `counts` and there is none, otherwise for its cost only. The caller
+ * holds the session's lock and adds the usage to the session in the same transaction, unless it was `known`: saved
+ * before, under the same id. `conflict`: saved for its cost, and the receipt that is there was given for another input.
  */
 export async function saveEvaluation(
   transaction: Transaction,
   params: {
+    readonly id: string;
     readonly workspaceId: string;
     readonly sessionId: string;
     readonly segment: number;
@@ -73,25 +72,24 @@ export async function saveEvaluation(
     readonly runtimeRevision: number;
     /** Up to where the transcript was read. */
     readonly through: EntryPlace;
-    readonly owned: boolean;
+    readonly counts: boolean;
     readonly evaluation: Evaluation;
   },
-): Promise<void> {
+): Promise<"saved" | "known" | "conflict"> {
   const { step, evaluation } = params;
   const first = (await receiptsOf(transaction, [step])).get(step.id);
-  if (first !== undefined && !first.inputDigest.equals(params.inputDigest)) {
-    throw new ReceiptConflict(step.id);
-  }
-  const standing = params.owned && first === undefined ? "receipt" : "surplus";
+  const standing = params.counts && first === undefined ? "receipt" : "surplus";
   const usage = evaluation.usage ?? NO_USAGE;
-  await transaction.query(
+  const { rowCount } = await transaction.query(
     `insert into permission_evaluations (id, workspace_id, session_id, turn_id, step_id, standing, segment, input_digest,
-                                         runtime_revision, through_turn, through_entry, request_digest, evaluator_version, provider, model, permission, reason_code, fallback,
-                                         stop_reason, provider_request_id, input_tokens, output_tokens,
+                                         runtime_revision, through_turn, through_entry, request_digest,
+                                         evaluator_version, provider, model, permission, reason_code, fallback, stop_reason,
+                                         provider_request_id, input_tokens, output_tokens,
                                          cache_read_input_tokens, cache_creation_input_tokens, created_at)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, now())`,
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, now())
+     on conflict (id) do nothing`,
     [
-      newId("peval"),
+      params.id,
       params.workspaceId,
       params.sessionId,
       step.turnId,
@@ -117,4 +115,8 @@ export async function saveEvaluation(
       usage.cacheCreationInputTokens,
     ],
   );
+  if (rowCount === 0) {
+    return "known";
+  }
+  return first === undefined || first.inputDigest.equals(params.inputDigest) ? "saved" : "conflict";
 }

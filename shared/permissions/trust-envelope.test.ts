@@ -1,15 +1,16 @@
 import { describe, expect, test } from "vitest";
-import { type EvaluationCase, type Quote, trustEnvelope } from "./trust-envelope.ts";
+import { type Conversation, type Quote, trustEnvelope } from "./trust-envelope.ts";
 
-const plain: EvaluationCase = {
+const plain: Conversation = {
   agentSystem: "You tidy repositories.",
   clientMessages: ["Read README.md and explain how to run the tests."],
+  refusals: [],
   quotes: [],
-  tool: "read",
-  input: '{"file_path":"README.md"}',
+  olderLeftOut: false,
 };
-const textOf = (of: Partial<EvaluationCase>) => {
-  const envelope = trustEnvelope({ ...plain, ...of });
+const read = { name: "read", input: '{"file_path":"README.md"}' };
+const textOf = (of: Partial<Conversation>, call: Partial<typeof read> = {}) => {
+  const envelope = trustEnvelope({ ...plain, ...of }, { ...read, ...call });
   return typeof envelope === "string" ? envelope : envelope.text;
 };
 
@@ -17,14 +18,14 @@ describe("the envelope, byte for byte", () => {
   test("of a first call: intent and call, nothing else", () => {
     expect(textOf({})).toBe(
       '{"intent":{"agent_system":"You tidy repositories.","client_messages":["Read README.md and explain how to run the tests."]},' +
-        '"untrusted":[],"untrusted_left_out":0,"call":{"tool":"read","input":{"file_path":"README.md"}}}',
+        '"refusals":[],"untrusted":[],"older_left_out":false,"call":{"tool":"read","input":{"file_path":"README.md"}}}',
     );
   });
 
   test("of an agent without instructions", () => {
     expect(textOf({ agentSystem: null })).toBe(
       '{"intent":{"agent_system":null,"client_messages":["Read README.md and explain how to run the tests."]},' +
-        '"untrusted":[],"untrusted_left_out":0,"call":{"tool":"read","input":{"file_path":"README.md"}}}',
+        '"refusals":[],"untrusted":[],"older_left_out":false,"call":{"tool":"read","input":{"file_path":"README.md"}}}',
     );
   });
 
@@ -38,17 +39,17 @@ describe("the envelope, byte for byte", () => {
     ];
     expect(textOf({ quotes })).toBe(
       '{"intent":{"agent_system":"You tidy repositories.","client_messages":["Read README.md and explain how to run the tests."]},' +
-        '"untrusted":[{"source":"assistant","text":"I look."},' +
+        '"refusals":[],"untrusted":[{"source":"assistant","text":"I look."},' +
         '{"source":"tool_call","tool":"bash","text":"{\\"command\\":\\"ls\\"}"},' +
         '{"source":"tool_result","tool":"bash","text":"README.md"},' +
         '{"source":"attachment","text":"[image]"},' +
         '{"source":"web","text":"{\\"type\\":\\"web_search_tool_result\\"}"}],' +
-        '"untrusted_left_out":0,"call":{"tool":"read","input":{"file_path":"README.md"}}}',
+        '"older_left_out":false,"call":{"tool":"read","input":{"file_path":"README.md"}}}',
     );
   });
 
   test("the input is the model's own text: no number is rounded, no key moved", () => {
-    expect(textOf({ input: '{ "b":1, "2":12345678901234567890 }' })).toContain(
+    expect(textOf({}, { input: '{ "b":1, "2":12345678901234567890 }' })).toContain(
       '"call":{"tool":"read","input":{ "b":1, "2":12345678901234567890 }}}',
     );
   });
@@ -67,19 +68,37 @@ test("a text that tries to close its quotes and speak for the client stays a quo
   expect(envelope.untrusted).toEqual([{ source: "tool_result", tool: "read", text: forged }]);
 });
 
-test.each([[[]], [[""]], [["  \n", "\t"]]])(
-  "without words of the client's there is no intent: %j",
+test.each([[[]], [[""]], [["  \n"]], [["[image]"]], [["[document]\n[image] "]], [["Tidy up.", "[image]"]]])(
+  "without words in the message that started the turn there is no intent: %j",
   (clientMessages) => {
-    expect(trustEnvelope({ ...plain, clientMessages })).toBe("no_intent");
+    expect(textOf({ clientMessages })).toBe("no_intent");
   },
 );
 
+describe("what a person refused", () => {
+  const refusal = { tool: "read", input: '{"file_path":"/etc/shadow"}', message: "Not that one." };
+
+  test("is shown apart, word for word", () => {
+    expect(textOf({ refusals: [refusal, { ...refusal, message: null }] })).toContain(
+      '"refusals":[{"tool":"read","input":{"file_path":"/etc/shadow"},"message":"Not that one."},' +
+        '{"tool":"read","input":{"file_path":"/etc/shadow"}}],"untrusted":[]',
+    );
+  });
+
+  test("is not put to the evaluator again", () => {
+    expect(textOf({ refusals: [refusal] }, { input: refusal.input })).toBe("refused_before");
+    expect(textOf({ refusals: [refusal] }, { name: "write", input: refusal.input })).toContain(
+      '"call":{"tool":"write"',
+    );
+  });
+});
+
 describe("64 KiB", () => {
-  // The first fixture has 218 bytes, 48 of them its message; twenty are kept for the count of what is left out.
-  const fits = 65346;
+  // The first fixture has 232 bytes, 48 of them its message.
+  const fits = 65352;
 
   test("hold an intent that just fits, and not one byte more", () => {
-    expect(textOf({ clientMessages: ["x".repeat(fits)] })).toContain('"untrusted_left_out":0');
+    expect(textOf({ clientMessages: ["x".repeat(fits)] })).toContain('"older_left_out":false');
     expect(textOf({ clientMessages: ["x".repeat(fits + 1)] })).toBe("oversize");
   });
 
@@ -89,22 +108,29 @@ describe("64 KiB", () => {
   });
 
   test("a call that does not fit is not cut: nobody may judge half of it", () => {
-    expect(textOf({ input: JSON.stringify({ content: "x".repeat(66_000) }) })).toBe("oversize");
+    expect(textOf({}, { input: JSON.stringify({ content: "x".repeat(66_000) }) })).toBe("oversize");
   });
 
-  test("the newest quotes are kept that fit, each cut to its length, and it is said how many are missing", () => {
+  test("the newest quotes are kept that fit, each cut in its middle, and it is said what is missing", () => {
     const quotes = Array.from(
       { length: 40 },
-      (_, n): Quote => ({ source: "tool_result", text: `${n}:`.padEnd(9000, "y") }),
+      (_, n): Quote => ({ source: "tool_result", text: `${n}:${"y".repeat(8990)}end` }),
     );
     const text = textOf({ quotes });
     expect(Buffer.byteLength(text)).toBeLessThanOrEqual(65_536);
-    const envelope = JSON.parse(text) as { untrusted: { text: string; cut?: boolean }[]; untrusted_left_out: number };
-    expect(envelope.untrusted).toHaveLength(15);
-    expect(envelope.untrusted_left_out).toBe(25);
+    const envelope = JSON.parse(text) as { untrusted: { text: string; left_out?: number }[]; older_left_out: boolean };
+    expect(envelope.older_left_out).toBe(true);
     expect(envelope.untrusted.map((quote) => Number.parseInt(quote.text, 10))).toEqual([
       25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39,
     ]);
-    expect(envelope.untrusted.every((quote) => quote.text.length === 4096 && quote.cut === true)).toBe(true);
+    expect(envelope.untrusted.at(-1)).toEqual({
+      source: "tool_result",
+      text: `39:${"y".repeat(2045)}${"y".repeat(2045)}end`,
+      left_out: 4900,
+    });
+  });
+
+  test("older texts that were not even read count as left out", () => {
+    expect(textOf({ olderLeftOut: true })).toContain('"older_left_out":true');
   });
 });

@@ -35,26 +35,65 @@ export async function readTranscript(
   transaction: Transaction,
   params: { readonly threadId: string; readonly through: EntryPlace },
 ): Promise<TranscriptEntry[]> {
-  const { rows } = await transaction.query<{
-    id: string;
-    turn: number;
-    entry: number;
-    role: "user" | "assistant";
-    content: string;
-    tool_use_ids: string[];
-    half_server_calls: string[];
-    refused: boolean;
-    provider: string;
-    model: string;
-  }>(
-    `select e.id, t.ordinal as turn, e.ordinal as entry, e.role, e.content, e.tool_use_ids, e.half_server_calls,
-            t.trigger_refused and e.ordinal = 0 as refused, e.provider, e.model
-       from turns t join transcript_entries e on e.turn_id = t.id
-      where t.thread_id = $1 and t.ordinal <= $2 and (t.ordinal < $2 or e.ordinal <= $3)
-      order by t.ordinal, e.ordinal`,
-    [params.threadId, params.through.turn, params.through.entry],
+  const { rows } = await transaction.query<Row>(`${SELECT} order by t.ordinal, e.ordinal`, [
+    params.threadId,
+    params.through.turn,
+    params.through.entry,
+  ]);
+  return rows.map(toEntry);
+}
+
+/** The same from the newest entry back, in pages of `size`, each newest first: for readers that stop before the end. */
+export async function* readTranscriptBackwards(
+  database: Transaction,
+  params: { readonly threadId: string; readonly through: EntryPlace; readonly size: number },
+): AsyncGenerator<TranscriptEntry[]> {
+  let through: EntryPlace | undefined = params.through;
+  while (through !== undefined) {
+    const { rows }: { rows: Row[] } = await database.query(
+      `${SELECT} order by t.ordinal desc, e.ordinal desc limit $4`,
+      [params.threadId, through.turn, through.entry, params.size],
+    );
+    if (rows.length > 0) {
+      yield rows.map(toEntry);
+    }
+    const last = rows.at(-1);
+    through = last === undefined || rows.length < params.size ? undefined : { turn: last.turn, entry: last.entry - 1 };
+  }
+}
+
+/** The place of the turn's last entry. */
+export async function lastPlace(
+  transaction: Transaction,
+  turn: { readonly id: string; readonly ordinal: number },
+): Promise<EntryPlace> {
+  const { rows } = await transaction.query<{ entry: number }>(
+    "select max(ordinal) as entry from transcript_entries where turn_id = $1",
+    [turn.id],
   );
-  return rows.map((row) => ({
+  return { turn: turn.ordinal, entry: rows[0]?.entry ?? 0 };
+}
+
+interface Row {
+  id: string;
+  turn: number;
+  entry: number;
+  role: "user" | "assistant";
+  content: string;
+  tool_use_ids: string[];
+  half_server_calls: string[];
+  refused: boolean;
+  provider: string;
+  model: string;
+}
+
+const SELECT = `select e.id, t.ordinal as turn, e.ordinal as entry, e.role, e.content, e.tool_use_ids, e.half_server_calls,
+       t.trigger_refused and e.ordinal = 0 as refused, e.provider, e.model
+  from turns t join transcript_entries e on e.turn_id = t.id
+ where t.thread_id = $1 and t.ordinal <= $2 and (t.ordinal < $2 or e.ordinal <= $3)`;
+
+function toEntry(row: Row): TranscriptEntry {
+  return {
     id: row.id,
     place: { turn: row.turn, entry: row.entry },
     role: row.role,
@@ -64,7 +103,7 @@ export async function readTranscript(
     refused: row.refused,
     provider: row.provider,
     model: row.model,
-  }));
+  };
 }
 
 /** Beyond every entry of a turn. */

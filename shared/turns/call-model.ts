@@ -1,7 +1,6 @@
-import { setTimeout } from "node:timers/promises";
 import type { CallModelOutput, TurnRef } from "../../statemachines/turn-payload.ts";
 import { derivedId } from "../contract/ids.ts";
-import { inTransaction, type Transaction } from "../db/transaction.ts";
+import { inTransaction } from "../db/transaction.ts";
 import { NO_USAGE, renewLease, stillOwned } from "../journal/provider-calls.ts";
 import { ModelAborted, ModelError } from "../model/model.ts";
 import { relayAfterCommit } from "../outbox/relay.ts";
@@ -10,6 +9,7 @@ import type { Product } from "../product.ts";
 import { type BegunRound, beginRound } from "./begin-round.ts";
 import { abandonRound, completeRound, type Finished, failRound } from "./finish-round.ts";
 import { previewPublisher } from "./previews.ts";
+import { storeOutcome } from "./store-outcome.ts";
 import { TurnBusyError } from "./turn-errors.ts";
 import { assertSendable, assertUsable } from "./usable-response.ts";
 
@@ -67,38 +67,19 @@ async function request(product: Product, ref: TurnRef, begun: BegunRound): Promi
       onPreview: previews,
     });
     assertUsable(response);
-    return await stored(product, (transaction) => completeRound(transaction, ref, begun, response));
+    return await storeOutcome(product, (transaction) => completeRound(transaction, ref, begun, response));
   } catch (error) {
     if (error instanceof ModelError) {
-      return await stored(product, (transaction) => failRound(transaction, ref, begun, error));
+      return await storeOutcome(product, (transaction) => failRound(transaction, ref, begun, error));
     }
     if (error instanceof ModelAborted) {
       const late = { usage: error.usage ?? NO_USAGE, requestId: null };
-      return await stored(product, (transaction) => abandonRound(transaction, ref, begun, late));
+      return await storeOutcome(product, (transaction) => abandonRound(transaction, ref, begun, late));
     }
     throw error;
   } finally {
     stopWatching();
   }
-}
-
-/** How often, and with which pauses, an answer that is here and paid for is tried to be stored. */
-const STORE_PAUSES_MS = [100, 400, 1600];
-
-/**
- * Stores an outcome, through a database that is away for a moment. Every outcome may be stored twice: the second time
- * finds the call ended and changes nothing.
- */
-async function stored(product: Product, store: (transaction: Transaction) => Promise<Finished>): Promise<Finished> {
-  for (const pause of STORE_PAUSES_MS) {
-    try {
-      return await inTransaction(product.database, store);
-    } catch (error) {
-      product.log.warn("An outcome could not be stored and is tried again.", { error: (error as Error).name });
-      await setTimeout(pause);
-    }
-  }
-  return inTransaction(product.database, store);
 }
 
 /**

@@ -8,6 +8,7 @@ import { type Block, readBlocks } from "../model/content-blocks.ts";
 import type { ModelError, ModelResponse, ModelUsage } from "../model/model.ts";
 import { halfServerCalls } from "../model/native-blocks.ts";
 import type { OutboxRow } from "../outbox/outbox.ts";
+import type { ToolOwner } from "../permissions/runtime.ts";
 import { SessionUnit } from "../sessions/session-unit.ts";
 import { appendEntry, markTriggerRefused } from "../transcript/transcript.ts";
 import { retryDelaySeconds } from "./backoff-delay.ts";
@@ -175,8 +176,6 @@ function publishMessage(unit: SessionUnit, begun: BegunRound, blocks: readonly B
 
 function stepOf(begun: BegunRound, block: Block, position: number) {
   const id = derivedId("step", begun.callId, position);
-  const name = block.name ?? "";
-  const broken = block.brokenInput !== undefined;
   return {
     id,
     turnId: begun.turn.id,
@@ -184,13 +183,22 @@ function stepOf(begun: BegunRound, block: Block, position: number) {
     position,
     eventId: derivedId("sevt", id, "tool_use"),
     providerToolUseId: block.id ?? "",
-    name,
+    name: block.name ?? "",
     input: block.inputText ?? "{}",
-    // A call whose input is broken is nobody's: the gate refuses it.
-    owner:
-      (broken ? undefined : begun.session.runtime.tools.find((tool) => tool.name === name)?.owner) ?? ("none" as const),
+    owner: ownerOf(begun, block),
     idempotencyKey: id,
   };
+}
+
+/**
+ * A call whose input is broken is nobody's, and so is one of a tool that the provider runs itself: it calls that one
+ * within its own answer, never by a tool_use of ours. The gate refuses both.
+ */
+function ownerOf(begun: BegunRound, block: Block): ToolOwner | "none" {
+  const tool = begun.session.runtime.tools.find((candidate) => candidate.name === block.name);
+  return tool === undefined || tool.owner === "provider_native" || block.brokenInput !== undefined
+    ? "none"
+    : tool.owner;
 }
 
 /** How often one round is asked again before the turn gives up. */

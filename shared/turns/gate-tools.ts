@@ -11,11 +11,11 @@ import type { SessionRow } from "../sessions/session-row.ts";
 import { SessionUnit } from "../sessions/session-unit.ts";
 import { ensureWork } from "../work/ensure-work.ts";
 import { spanEnd } from "./begin-round.ts";
-import { inputDigest, isJudged, judgeCalls, type UnjudgedCall, unjudgedCalls } from "./judge-calls.ts";
+import { inputDigest, isJudged, judgeCalls, type UnjudgedCalls, unjudgedCalls } from "./judge-calls.ts";
 import { callUsage, latestRound, setRoundState } from "./rounds.ts";
 import { CALL_EVENTS, CALLS_PER_PASS } from "./segment-budget.ts";
 import { TurnBusyError } from "./turn-errors.ts";
-import { addSegmentEvents, lockTurn, setTurnState, type TurnRow } from "./turn-row.ts";
+import { addSegmentEvents, lockTurn, markBusy, setTurnState, type TurnRow } from "./turn-row.ts";
 
 /**
  * The handler of state GateTools: has the calls under `auto` judged, applies the pinned policy to every call of the
@@ -49,10 +49,7 @@ interface Gated {
   readonly environmentId: string | null;
 }
 
-async function gate(
-  transaction: Transaction,
-  ref: TurnRef,
-): Promise<Gated | { readonly unjudged: readonly UnjudgedCall[] }> {
+async function gate(transaction: Transaction, ref: TurnRef): Promise<Gated | { readonly unjudged: UnjudgedCalls }> {
   const quiet = { sessionId: null, environmentId: null };
   const locked = await lockTurn(transaction, ref);
   const round = locked === null ? null : await latestRound(transaction, ref.turnId);
@@ -77,8 +74,11 @@ async function gate(
   const judgeable = steps.filter((step) => isJudged(session, step));
   const receipts = await receiptsOf(transaction, judgeable);
   const unjudged = await unjudgedCalls(transaction, locked, judgeable, receipts);
-  if (unjudged.length > 0) {
+  if (unjudged !== null) {
     return { unjudged };
+  }
+  if (judgeable.length > 0) {
+    await markBusy(transaction, turn.id, 0);
   }
   const judged = steps.map((step) => ({ step, verdict: verdictOf(session, step, receipts.get(step.id)) }));
   await setPermissions(
@@ -209,8 +209,8 @@ function useEvent(step: ToolStep, verdict: Verdict): { type: string; payload: st
 
 /** A call of no tool's is denied, or one that was judged so; otherwise the model wrote an input that is no JSON object. */
 function refusalText(session: SessionRow, step: ToolStep): string {
-  const exists = session.runtime.tools.some((tool) => tool.name === step.name);
-  return exists && step.owner === "none"
+  const tool = session.runtime.tools.find((candidate) => candidate.name === step.name);
+  return step.owner === "none" && tool !== undefined && tool.owner !== "provider_native"
     ? `The input of ${step.name} is not a valid JSON object; the call was not run.`
     : deniedText(step.name, null);
 }

@@ -8,6 +8,7 @@ import type { Product } from "../product.ts";
 import { SessionUnit } from "../sessions/session-unit.ts";
 import { END_OF_TURN, readTranscript } from "../transcript/transcript.ts";
 import { refuse } from "./gate-tools.ts";
+import { isJudged } from "./judge-calls.ts";
 import type { ToolOutcome } from "./tool-executor.ts";
 import { TurnBusyError } from "./turn-errors.ts";
 import { type LockedTurn, lockTurn } from "./turn-row.ts";
@@ -31,6 +32,7 @@ export async function runTool(product: Product, input: RunToolInput): Promise<vo
       stepId: found.id,
       owner: product.owner,
       leaseSeconds: LEASE_SECONDS,
+      judged: isJudged(locked.session, found),
     });
     if (started === "busy") {
       throw new TurnBusyError(ref.turnId);

@@ -145,10 +145,18 @@ export async function setTurnState(
   );
 }
 
+/** Tells others that somebody works on the turn, without a provider call of the turn's own to show for it. */
+export async function markBusy(transaction: Transaction, turnId: string, seconds: number): Promise<void> {
+  await transaction.query("update turns set busy_until = clock_timestamp() + make_interval(secs => $2) where id = $1", [
+    turnId,
+    seconds,
+  ]);
+}
+
 /** Opens the next segment: the old one's handlers may not write from here on. Returns its number. */
 export async function nextSegment(transaction: Transaction, turnId: string): Promise<number> {
   const { rows } = await transaction.query<{ segment: number }>(
-    "update turns set segment = segment + 1, segment_events = 0, state = 'running', task_token = null where id = $1 returning segment",
+    "update turns set segment = segment + 1, segment_events = 0, state = 'running', task_token = null, busy_until = null where id = $1 returning segment",
     [turnId],
   );
   const segment = rows[0]?.segment;

@@ -78,7 +78,7 @@ test("F41: a result before the confirmation is refused and changes nothing; afte
   expect(resultText(resultsOf(provider, 1)[0])).toBe("hi");
 });
 
-test("after allow the call still waits for its result", async () => {
+test("after allow, which names the call and no thread (F42), the call still waits for its result", async () => {
   const { use, provider } = await askedFor("echo hi");
   const [allowed] = await session.send(confirmation(use(0), "allow"));
   expect(allowed).toMatchObject({ type: "user.tool_confirmation", tool_use_id: use(0).id, result: "allow" });

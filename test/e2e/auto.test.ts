@@ -1,4 +1,4 @@
-import { readdir } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { CRITERIA } from "../../shared/permissions/criteria.ts";
@@ -56,6 +56,14 @@ const bash = (id: string, command: string) => toolUse(id, "bash", { command });
 const ran = async () =>
   (await readdir(path.join(scripted.server.workspaceRoot, session.id)).catch(() => [] as string[])).sort();
 
+/** The calls that the worker has begun, from its own journal. */
+async function begun(): Promise<unknown[]> {
+  const journal = path.join(scripted.server.workspaceRoot, ".journal", `${session.id}.jsonl`);
+  const lines = (await readFile(journal, "utf8")).trim().split("\n");
+  const entries = lines.map((line) => JSON.parse(line) as { call: string; state: string });
+  return entries.filter(({ state }) => state === "started").map(({ call }) => call);
+}
+
 test("an allowed call runs, a denied one never reaches the worker, an uncertain one waits for a person", async () => {
   const model = await play(
     calls(bash("toolu_1", "touch fine"), bash("toolu_2", "touch secret"), bash("toolu_3", "touch maybe")),
@@ -90,6 +98,8 @@ test("an allowed call runs, a denied one never reaches the worker, an uncertain 
   await session.until(isTurnEnd);
 
   expect(await ran()).toEqual(["fine", "maybe"]);
+  // The worker writes down what it begins: of the denied call it never did.
+  expect(await begun()).toEqual([uses[0]?.id, uses[2]?.id]);
   const agentRequests = model.requests.flatMap((request, n) => (isEvaluation(request) ? [] : [n]));
   const results = resultsOf(model, agentRequests[1] ?? -1);
   expect(results.map((block) => [block.tool_use_id, block.is_error ?? false])).toEqual([

@@ -1,7 +1,17 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type CapabilityProfile, parseProfile } from "../../shared/model/capability-profile.ts";
 import { events, type FakeReply, failure } from "../fake-model/replies.ts";
-import { reply, type ScriptedServer, says, startScriptedServer, textBlock } from "./scripted-model.ts";
+import {
+  calls,
+  reply,
+  resultsOf,
+  resultText,
+  type ScriptedServer,
+  says,
+  startScriptedServer,
+  textBlock,
+  toolUse,
+} from "./scripted-model.ts";
 import { isIdle, isTurnEnd, isType, message, SessionDriver, textOf, toolset } from "./session-driver.ts";
 
 const PROFILE = parseProfile(
@@ -64,6 +74,20 @@ describe("a search inside the model request", () => {
     await session.send(message("Thanks."));
     await session.until(isTurnEnd);
     expect(provider.requests[1]?.body).toContain(`{"role":"assistant","content":[${CALL},${RESULT},${CITED}]}`);
+  });
+
+  test("called as if it were ours is denied without evaluation, and the turn goes on", async () => {
+    const provider = await search(calls(toolUse("toolu_1", "web_search", { query: "x" })), says("Then without."));
+    await session.until(isTurnEnd);
+    const ledger = await session.list();
+    const use = ledger.find(isType("agent.tool_use"));
+    expect(use).toMatchObject({ name: "web_search", evaluated_permission: "deny" });
+    expect(use).not.toHaveProperty("evaluation");
+    expect(resultText(resultsOf(provider, 1)[0])).toBe("Permission to use web_search has been denied.");
+    const starts = ledger.filter(isType("span.model_request_start")).map(({ id }) => id);
+    expect(ledger.filter(isType("span.model_request_end")).map((event) => event.model_request_start_id)).toEqual(
+      starts,
+    );
   });
 
   test("shows as a call that was allowed and its bounded result, before the message; nothing private shows", async () => {

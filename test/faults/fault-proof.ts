@@ -286,6 +286,10 @@ export async function provesUsage(
         `${options.lost * AT_ONCE} judgments may be lost`,
     );
   }
+  for (const { evaluates } of asked) {
+    const times = asked.filter((one) => one.evaluates !== null && one.evaluates === evaluates).length;
+    if (times > 1 + options.lost) wrong.push(`${evaluates} was judged ${times} times`);
+  }
   if (calls.length < asked.length - judgments.length)
     wrong.push(`the provider was asked ${asked.length} times, the journal has ${calls.length} calls`);
   const sum = (field: "input_tokens" | "output_tokens") => calls.reduce((total, call) => total + call[field], 0);

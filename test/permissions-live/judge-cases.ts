@@ -33,8 +33,9 @@ export async function judgeCases(model: Model, modelId: string, cases: readonly 
   return results;
 }
 
-async function judgeCase(model: Model, modelId: string, { name, accepts, call }: LiveCase): Promise<CaseResult> {
-  const envelope = trustEnvelope(call);
+async function judgeCase(model: Model, modelId: string, one: LiveCase): Promise<CaseResult> {
+  const { name, accepts } = one;
+  const envelope = trustEnvelope(one.conversation, one.call);
   if (typeof envelope === "string") {
     return { name, accepts, said: envelope, passed: false, inputTokens: 0, outputTokens: 0 };
   }

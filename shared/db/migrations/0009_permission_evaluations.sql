@@ -32,6 +32,8 @@ create table permission_evaluations (
 );
 create unique index permission_receipts on permission_evaluations (step_id) where standing = 'receipt';
 create index permission_evaluations_session on permission_evaluations (session_id);
+create index permission_evaluations_step on permission_evaluations (step_id);
+create index permission_evaluations_turn on permission_evaluations (turn_id);
 create trigger permission_evaluations_no_update before update on permission_evaluations
   for each row execute function refuse_change();
 create trigger permission_evaluations_no_delete before delete on permission_evaluations
