@@ -6,10 +6,13 @@ import { DEFAULT_LIMITS } from "../../worker/sandbox/limits.ts";
 
 const problem = await problemOf(bwrapLauncher({ limits: DEFAULT_LIMITS, network: "none" }));
 
+const reason = `bubblewrap does not work here (${problem}): apt-get install bubblewrap ripgrep`;
+// The reporter counts what is skipped, and keeps the reason to itself.
+if (problem !== null) process.stderr.write(`Tests of the sandbox are skipped: ${reason}\n`);
+
 /** For `beforeEach`. */
 export function needBwrap(context: TestContext): void {
   if (problem === null) return;
-  const reason = `bubblewrap does not work here (${problem}): apt-get install bubblewrap ripgrep`;
   if (process.env["CI"]) throw new Error(reason);
   context.skip(reason);
 }

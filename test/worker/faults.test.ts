@@ -144,7 +144,8 @@ describe.each(["process", "bwrap"] as const)("our worker under %s", (launcher) =
       proxy.cut();
       await begun(session, "over");
       await new Promise((resolve) => setTimeout(resolve, cutMs));
-      expect(await results(session)).toEqual([]);
+      // A lease that has run out is the server's to end: then the one result is its own.
+      if (cutMs < 60_000) expect(await results(session)).toEqual([]);
       proxy.mend();
       await turnEnds(session, 1);
       expect(await results(session)).toHaveLength(1);
