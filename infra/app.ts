@@ -5,8 +5,9 @@ import { buildBundles } from "./bundles.ts";
 import { mango } from "./mango.ts";
 import { SettingsError } from "./settings.ts";
 
-const bundles = path.resolve(import.meta.dirname, "../dist");
 const app = new App();
+// Beside the templates, so that two runs at once do not take each other's.
+const bundles = path.join(app.outdir, "bundles");
 try {
   await buildBundles(bundles);
   mango(app, { bundles });

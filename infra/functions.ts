@@ -1,4 +1,4 @@
-import { Duration } from "aws-cdk-lib";
+import { Duration, Token } from "aws-cdk-lib";
 import { Construct } from "constructs";
 import type { FunctionName } from "./bundles.ts";
 import type { DataStack } from "./data-stack.ts";
@@ -117,6 +117,7 @@ export class Functions extends Construct {
       memorySize: plan.memory ?? 512,
       environment: {
         MANGO_DATABASE_HOST: data.database.proxy.endpoint,
+        MANGO_DATABASE_PORT: Token.asString(data.database.cluster.clusterEndpoint.port),
         MANGO_DATABASE_NAME: DATABASE_NAME,
         MANGO_DATABASE_USER: APPLICATION_ROLE,
         MANGO_LIVE_TABLE: data.live.table.tableName,

@@ -1,5 +1,5 @@
 import path from "node:path";
-import { type CfnElement, CustomResource, Duration, FileSystem, RemovalPolicy, Stack } from "aws-cdk-lib";
+import { type CfnElement, CustomResource, Duration, FileSystem, RemovalPolicy, Stack, Token } from "aws-cdk-lib";
 import * as logs from "aws-cdk-lib/aws-logs";
 import { Provider } from "aws-cdk-lib/custom-resources";
 import { Construct } from "constructs";
@@ -34,6 +34,7 @@ export class Migration extends Construct {
       environment: {
         // The writer itself: the migrations' lock and DDL would pin the proxy.
         MANGO_DATABASE_HOST: data.database.cluster.clusterEndpoint.hostname,
+        MANGO_DATABASE_PORT: Token.asString(data.database.cluster.clusterEndpoint.port),
         MANGO_DATABASE_NAME: DATABASE_NAME,
         MANGO_DATABASE_USER: APPLICATION_ROLE,
         MANGO_DATABASE_SECRET_ARN: data.database.ownerSecret.secretArn,

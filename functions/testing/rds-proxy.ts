@@ -1,5 +1,6 @@
 import { once } from "node:events";
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { TLSSocket } from "node:tls";
 import pg from "pg";
 
 /** A stand-in for RDS Proxy with IAM authentication: asks for a token, looks at it, and hands over a real connection. */
@@ -14,16 +15,38 @@ export interface RdsProxy {
   close(): Promise<void>;
 }
 
+export interface RdsProxyOptions {
+  /**
+   * TLS is required, as it is on AWS. Who comes by the name `localhost` reaches the proxy; who comes by the address
+   * 127.0.0.1 reaches the cluster behind it, which asks for a password itself.
+   */
+  readonly tls?: { readonly key: string; readonly cert: string };
+  /** Each connection has the rights of the role that its token names; otherwise those of the connection string. */
+  readonly asTokensRole?: boolean;
+}
+
 /** A password of the wire protocol's, in plain text. */
 const ASK_PASSWORD = message("R", Buffer.from([0, 0, 0, 3]));
 const WELCOME = Buffer.concat([message("R", Buffer.from([0, 0, 0, 0])), message("Z", Buffer.from("I"))]);
+const WANTS_TLS = 80_877_103;
 
-export async function startRdsProxy(connectionString: string): Promise<RdsProxy> {
+export async function startRdsProxy(connectionString: string, options: RdsProxyOptions = {}): Promise<RdsProxy> {
   const tokens: string[] = [];
   const sockets = new Set<Socket>();
+  const admitted = async (socket: Socket) => {
+    if (options.tls === undefined) {
+      return admit(socket, await first(socket), connectionString, options, tokens);
+    }
+    const secure = await encrypted(socket, options.tls);
+    sockets.add(secure.on("error", () => {}));
+    const startup = await first(secure);
+    return secure.servername
+      ? admit(secure, startup, connectionString, options, tokens)
+      : passOn(secure, startup, connectionString);
+  };
   const server = createServer((socket) => {
     sockets.add(socket.on("error", () => {}));
-    admit(socket, connectionString, tokens).catch(() => socket.destroy());
+    admitted(socket).catch(() => socket.destroy());
   });
   const cut = () => {
     for (const socket of sockets) {
@@ -50,23 +73,57 @@ export async function startRdsProxy(connectionString: string): Promise<RdsProxy>
   };
 }
 
-async function admit(socket: Socket, connectionString: string, tokens: string[]): Promise<void> {
-  await once(socket, "data");
+async function first(socket: Socket): Promise<Buffer> {
+  const [data] = (await once(socket, "data")) as [Buffer];
+  return data;
+}
+
+async function encrypted(socket: Socket, tls: { readonly key: string; readonly cert: string }): Promise<TLSSocket> {
+  if ((await first(socket)).readInt32BE(4) !== WANTS_TLS) {
+    throw new Error("Only TLS is spoken here.");
+  }
+  socket.write("S");
+  const secure = new TLSSocket(socket, { isServer: true, ...tls });
+  await once(secure, "secure");
+  return secure;
+}
+
+async function admit(
+  socket: Socket,
+  startup: Buffer,
+  connectionString: string,
+  options: RdsProxyOptions,
+  tokens: string[],
+): Promise<void> {
+  const fields = startup.subarray(8).toString().split("\0");
+  const user = fields[fields.indexOf("user") + 1] ?? "";
   socket.write(ASK_PASSWORD);
-  const [answer] = (await once(socket, "data")) as [Buffer];
-  const token = answer.subarray(5, -1).toString();
-  if (!token.includes("X-Amz-Signature=")) {
-    throw new Error("This is not a signed token.");
+  const token = (await first(socket)).subarray(5, -1).toString();
+  if (!token.includes("X-Amz-Signature=") || new URL(`https://${token}`).searchParams.get("DBUser") !== user) {
+    throw new Error("This is not a token that was signed for this role.");
   }
   tokens.push(token);
   const client = new pg.Client({ connectionString });
   client.on("error", () => {});
   await client.connect();
+  if (options.asTokensRole) {
+    await client.query(`set session authorization ${pg.escapeIdentifier(user)}`);
+  }
   const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
   stream.removeAllListeners("data");
   socket.write(WELCOME);
   socket.pipe(stream).pipe(socket);
   socket.on("close", () => stream.destroy());
+}
+
+async function passOn(socket: Socket, startup: Buffer, connectionString: string): Promise<void> {
+  const { hostname, port } = new URL(connectionString);
+  const cluster = connect(Number(port), hostname);
+  cluster.on("error", () => socket.destroy());
+  socket.on("close", () => cluster.destroy());
+  await once(cluster, "connect");
+  cluster.write(startup);
+  socket.pipe(cluster).pipe(socket);
 }
 
 function message(type: string, body: Buffer): Buffer {

@@ -1,6 +1,8 @@
 /** What a client sees on a stream, byte by byte: a reader of our own, so that no library hides a malformed frame. */
 /** What the drivers need of a server: requests under a good key. */
 export interface Requests {
+  /** How long a test waits for what never comes, in milliseconds; no test asserts on time. 15 seconds by default. */
+  readonly patienceMs?: number;
   request(target: string, init?: RequestInit & { readonly json?: unknown }): Promise<Response>;
 }
 
@@ -43,7 +45,6 @@ export interface Frame {
   readonly data: string | null;
 }
 
-/** How long a test waits for what never comes; no test asserts on time. */
 const PATIENCE_MS = 15_000;
 
 export class EventFeed {
@@ -54,10 +55,12 @@ export class EventFeed {
   #failure: unknown;
   #wake: (() => void)[] = [];
   readonly #abort: AbortController;
+  readonly #patienceMs: number;
 
-  private constructor(response: Response, abort: AbortController) {
+  private constructor(response: Response, abort: AbortController, patienceMs: number) {
     this.response = response;
     this.#abort = abort;
+    this.#patienceMs = patienceMs;
     void this.#read()
       .catch((error: unknown) => {
         this.#failure = error;
@@ -79,7 +82,7 @@ export class EventFeed {
       headers: options.lastEventId === undefined ? {} : { "last-event-id": options.lastEventId },
     });
     if (response.status !== 200) throw new Error(`The stream answered ${response.status}: ${await response.text()}`);
-    return new EventFeed(response, abort);
+    return new EventFeed(response, abort, server.patienceMs ?? PATIENCE_MS);
   }
 
   /** The next event that matches, after the one that was awaited last. */
@@ -89,7 +92,7 @@ export class EventFeed {
 
   /** The next frame that matches. */
   async frame(matches: (frame: Frame) => boolean): Promise<Frame> {
-    const deadline = AbortSignal.timeout(PATIENCE_MS);
+    const deadline = AbortSignal.timeout(this.#patienceMs);
     deadline.addEventListener("abort", () => this.#notify(), { once: true });
     for (;;) {
       for (let frame = this.frames[this.#position]; frame; frame = this.frames[this.#position]) {

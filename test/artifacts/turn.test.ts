@@ -1,0 +1,82 @@
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { startBundledWorker } from "../../local/bundled-worker.ts";
+import { isTurnEnd, isType, message, SessionDriver, textOf, toolset } from "../e2e/session-driver.ts";
+import { type DeployedServer, startDeployedServer } from "./deployed-server.ts";
+
+/** The AWS edition as `cdk synth` would deploy it, in a region in miniature. */
+let server: DeployedServer;
+
+beforeAll(async () => {
+  server = await startDeployedServer();
+}, 180_000);
+afterAll(() => server?.close(), 60_000);
+
+const TURN = [
+  "user.message",
+  "session.status_running",
+  "session.thread_status_running",
+  "span.model_request_start",
+  "agent.message",
+  "span.model_request_end",
+  "session.thread_status_idle",
+  "session.usage",
+  "session.status_idle",
+];
+
+test("a whole turn runs through the bundles, with a stream and a tool on a worker", async () => {
+  const workspaceRoot = await mkdtemp(path.join(tmpdir(), "mango-workspaces-"));
+  const log = { debug() {}, info() {}, warn() {}, error() {} };
+  const worker = startBundledWorker({ ...server, workspaceRoot, logFormat: "json", log, silent: true });
+  try {
+    const session = await SessionDriver.open(server, { tools: [toolset()] });
+    await session.send(message("run `echo from-the-worker > made.txt; cat made.txt`"));
+    const result = await session.until(isType("user.tool_result"));
+    await session.until(isTurnEnd);
+
+    expect(textOf(result)).toBe("from-the-worker");
+    expect(await readFile(path.join(workspaceRoot, session.id, "made.txt"), "utf8")).toBe("from-the-worker\n");
+    expect(new Set((await session.list()).map(({ type }) => type))).toEqual(
+      new Set([...TURN, "agent.tool_use", "user.tool_result"]),
+    );
+    session.close();
+  } finally {
+    await worker.stop();
+    await rm(workspaceRoot, { recursive: true, force: true });
+  }
+}, 180_000);
+
+test("a refusal of a stream is an ordinary answer, and what no function answers the gateway does in the envelope", async () => {
+  const refused = await fetch(`${server.url}/v1/sessions/sesn_none/events/stream`, { headers: { "x-api-key": "no" } });
+  const unknown = await server.request("/v1/nothing");
+
+  expect([refused.status, await refused.json()]).toMatchObject([401, { error: { type: "authentication_error" } }]);
+  expect([unknown.status, await unknown.json()]).toMatchObject([404, { error: { type: "not_found_error" } }]);
+}, 60_000);
+
+test("F26: a request succeeds although the database ended every connection while its function was frozen", async () => {
+  const { administrator, proxy } = server.region;
+  await server.request("/v1/agents");
+  const before = proxy.tokens.length;
+
+  const { rowCount } = await administrator.query(
+    "select pg_terminate_backend(pid) from pg_stat_activity where datname = 'mango' and pid <> pg_backend_pid()",
+  );
+  const after = await server.request("/v1/agents");
+
+  expect(rowCount).toBeGreaterThan(0);
+  expect(after.status).toBe(200);
+  expect(proxy.tokens.length).toBeGreaterThan(before);
+}, 60_000);
+
+test("no secret and no word of a conversation is in a log", () => {
+  const { lambda, secrets } = server.region;
+  const logged = lambda.logs.map(({ text }) => text).join("\n");
+
+  expect(lambda.logs.length).toBeGreaterThan(0);
+  for (const secret of [...secrets, server.apiKey, server.environmentKey, "from-the-worker"]) {
+    expect(logged).not.toContain(secret);
+  }
+});
