@@ -12,6 +12,8 @@ export default defineConfig({
     pool: "forks",
     maxWorkers: 2,
     reporters: ["default", "./test/summary-reporter.ts"],
+    // The functions' metrics go to standard output.
+    env: { POWERTOOLS_SERVICE_NAME: "mango-test", POWERTOOLS_METRICS_DISABLED: "true" },
     // Databases, servers and child processes start inside tests and hooks; a busy machine is not a failure.
     testTimeout: 30_000,
     hookTimeout: 30_000,

@@ -1,14 +1,19 @@
 import { createApp } from "../shared/http/app.ts";
 import { ApiEnvironment, readEnvironment } from "./environment.ts";
 import { product } from "./product.ts";
+import { quietFront } from "./quiet-front.ts";
 
-let made: ReturnType<typeof createApp> | undefined;
+type Fetch = (request: Request) => Response | Promise<Response>;
+
+let made: { readonly fetch: Fetch } | undefined;
 
 /** The API of this environment, made by its first request. */
-export function app(): ReturnType<typeof createApp> {
+export function app(): { readonly fetch: Fetch } {
   if (made === undefined) {
-    const { MANGO_STREAM_LIFE_SECONDS } = readEnvironment(ApiEnvironment);
-    made = createApp(product(), { streamLifeMs: MANGO_STREAM_LIFE_SECONDS * 1000 });
+    const streamLifeMs = readEnvironment(ApiEnvironment).MANGO_STREAM_LIFE_SECONDS * 1000;
+    const { fetch } = createApp(product(), { streamLifeMs });
+    const { quiet } = product();
+    made = { fetch: quiet === null ? (request) => fetch(request) : quietFront(fetch, { quiet, streamLifeMs }) };
   }
   return made;
 }

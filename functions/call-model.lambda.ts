@@ -2,10 +2,15 @@ import { callModel } from "../shared/turns/call-model.ts";
 import type { TurnRef } from "../statemachines/turn-payload.ts";
 import { configuredModel } from "./configured-model.ts";
 import { invocation } from "./invocation.ts";
+import { count } from "./observation.ts";
 import { product } from "./product.ts";
 
 export const handler = invocation(async (input: TurnRef) => {
   // Before anything is journaled: a key that cannot be read is no request whose effect would be unknown.
   const model = await configuredModel();
-  return callModel({ ...product(), model }, input);
+  const output = await callModel({ ...product(), model }, input);
+  if (output.next === "end" || output.next === "tools" || output.next === "continue") {
+    count("Rounds");
+  }
+  return output;
 });

@@ -7,6 +7,7 @@ const COMPLETE = {
   MANGO_DATABASE_NAME: "mango",
   MANGO_DATABASE_USER: "mango_app",
   MANGO_LIVE_TABLE: "live",
+  MANGO_RELAY_QUEUE_URL: "https://sqs.eu-central-1.amazonaws.com/123456789012/relay",
   MANGO_STATE_MACHINE_ARN: "arn:aws:states:eu-central-1:123456789012:stateMachine:mango-dev-turn",
 };
 
@@ -15,6 +16,7 @@ test("what is set is read, and what may be left out has its default", () => {
     ...COMPLETE,
     MANGO_DATABASE_PORT: 5432,
     MANGO_DATABASE_TLS: "on",
+    MANGO_SCALE_TO_ZERO: "off",
   });
 });
 

@@ -25,7 +25,7 @@ const modelProfile = z
 export const ProductEnvironment = z.object({
   /** Set by Lambda. */
   AWS_REGION: text,
-  /** RDS Proxy's endpoint. */
+  /** RDS Proxy's endpoint, or the cluster's where there is no proxy. */
   MANGO_DATABASE_HOST: text,
   MANGO_DATABASE_PORT: z.coerce.number().int().min(1).max(65_535).default(5432),
   MANGO_DATABASE_NAME: text,
@@ -35,6 +35,11 @@ export const ProductEnvironment = z.object({
   MANGO_DATABASE_TLS: z.enum(["on", "off"]).default("on"),
   MANGO_LIVE_TABLE: text,
   MANGO_MODEL_PROFILE: modelProfile,
+  /** Takes a message for the relay when something could not be said to Step Functions at once. */
+  MANGO_RELAY_QUEUE_URL: z.url({ protocol: /^https?$/ }),
+  /** `on` where the database pauses: nothing holds a connection between two invocations, and who only waits asks the
+   * marker in the live table first. */
+  MANGO_SCALE_TO_ZERO: z.enum(["on", "off"]).default("off"),
   MANGO_STATE_MACHINE_ARN: z.string().regex(/^arn:[\w-]+:states:[\w-]+:\d{12}:stateMachine:\S+$/),
 });
 

@@ -1,15 +1,15 @@
 import { expect, test, vi } from "vitest";
 import { TurnBusyError } from "../shared/turns/turn-errors.ts";
 
-const settleLive = vi.fn(() => Promise.resolve());
-vi.doMock("./product.ts", () => ({ settleLive }));
+const settle = vi.fn(() => Promise.resolve());
+vi.doMock("./product.ts", () => ({ settle, product: () => ({ quiet: null }) }));
 const { invocation } = await import("./invocation.ts");
 
 const CONTEXT = { functionName: "gate-tools", awsRequestId: "1", getRemainingTimeInMillis: () => 1000 } as never;
 
 test("what was published without waiting is waited for before the environment is frozen", async () => {
   let sent = false;
-  settleLive.mockImplementationOnce(async () => {
+  settle.mockImplementationOnce(async () => {
     await new Promise((resolve) => setTimeout(resolve, 20));
     sent = true;
   });
@@ -28,7 +28,7 @@ test.each([
   ["a class name that the state's Retry waits for", new TurnBusyError("turn_1"), "TurnBusyError"],
   ["no error at all", "Hello", "unknown"],
 ])("out of a failure goes its name and nothing else: %s", async (_, error, name) => {
-  const before = settleLive.mock.calls.length;
+  const before = settle.mock.calls.length;
   const failed = await invocation(async () => Promise.reject(error))({}, CONTEXT).catch((it: unknown) => it);
 
   expect(failed).toMatchObject({ name, message: "The function's log says more." });
@@ -37,5 +37,5 @@ test.each([
       .map(({ value }) => String(value))
       .join(),
   ).not.toMatch(/Hello|turn_1/);
-  expect(settleLive.mock.calls.length).toBe(before + 1);
+  expect(settle.mock.calls.length).toBe(before + 1);
 });

@@ -1,15 +1,16 @@
-import { injectLambdaContext } from "@aws-lambda-powertools/logger/middleware";
 import middy, { type MiddlewareObj } from "@middy/core";
 import { TurnBusyError } from "../shared/turns/turn-errors.ts";
 import { EnvironmentError } from "./environment.ts";
-import { log, logger } from "./log.ts";
-import { settleLive } from "./product.ts";
+import { log } from "./log.ts";
+import { observed } from "./observation.ts";
+import { product, settle } from "./product.ts";
 
 /** What surrounds the work of every function that is not behind the API. */
 export function invocation<Event, Answer>(work: (event: Event, context: LambdaContext) => Promise<Answer>) {
   return middy<Event, Answer>({ timeoutEarlyInMillis: 0 })
-    .use(injectLambdaContext(logger))
+    .use(observed())
     .use(nothingUnderWay())
+    .use(activity())
     .use(codedErrors())
     .handler(work);
 }
@@ -24,7 +25,18 @@ export interface LambdaContext {
  * sent by then, or it is sent minutes later or never.
  */
 export function nothingUnderWay(): MiddlewareObj {
-  return { after: settleLive, onError: settleLive };
+  return { after: settle, onError: settle };
+}
+
+/** A state of a turn, or what brings one back, is activity: the database may not pause under it. */
+function activity(): MiddlewareObj<{ readonly turnId?: unknown }> {
+  return {
+    async before({ event }) {
+      if (event?.turnId !== undefined) {
+        await product().quiet?.note();
+      }
+    },
+  };
 }
 
 /**

@@ -2,7 +2,7 @@ import { Logger } from "@aws-lambda-powertools/logger";
 import type { Log } from "../shared/ports/log.ts";
 
 /** One logger an environment; `invocation.ts` gives it the ids of the invocation that runs. */
-export const logger = new Logger({ serviceName: "mango" });
+export const logger = new Logger();
 
 /** The product's log on AWS: JSON lines for CloudWatch. */
 export const log: Log = {

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { DynamoDBClient } from "@aws-sdk/client-dynamodb";
 import { SFNClient } from "@aws-sdk/client-sfn";
+import { SendMessageCommand, SQSClient } from "@aws-sdk/client-sqs";
 import { type AwsDatabase, awsDatabase } from "../shared/db/aws-database.ts";
 import { type DynamoDbLiveChannel, dynamoDbLiveChannel } from "../shared/live/dynamodb-live-channel.ts";
 import type { CapabilityProfile } from "../shared/model/capability-profile.ts";
@@ -9,11 +10,17 @@ import { stepFunctionsOrchestrator } from "../shared/orchestration/step-function
 import { LEASE_SECONDS, type Product } from "../shared/product.ts";
 import { noTools } from "../shared/turns/tool-executor.ts";
 import { ProductEnvironment, readEnvironment } from "./environment.ts";
+import { type FirstNet, firstNet } from "./first-net.ts";
 import { log } from "./log.ts";
+import { countingStarts, traceHeader } from "./observation.ts";
+import { type Quiet, quietMarker } from "./quiet.ts";
 
 interface LambdaProduct extends Product {
   readonly database: AwsDatabase;
   readonly live: DynamoDbLiveChannel;
+  readonly firstNet: FirstNet;
+  /** Null where the database never pauses. */
+  readonly quiet: Quiet | null;
 }
 
 /**
@@ -29,6 +36,11 @@ function modelElsewhere(profile: CapabilityProfile | undefined): Model {
   };
 }
 
+/** How long a connection may take: longer than the proxy's own wait for one. */
+const CONNECT_MS = 10_000;
+/** A paused database takes fifteen seconds; a client is told within five to come again. */
+const RESUMING_MS = 3500;
+
 let composed: LambdaProduct | undefined;
 
 /** The product of this environment: composed by the first invocation that needs it and kept while it is warm. */
@@ -37,13 +49,33 @@ export function product(): LambdaProduct {
   return composed;
 }
 
-/** What was published without waiting has been sent. */
-export async function settleLive(): Promise<void> {
-  await composed?.live.settled();
+/** The end of an invocation: what it began without waiting has been sent, and no connection keeps the database awake. */
+export async function settle(): Promise<void> {
+  if (composed === undefined) {
+    return;
+  }
+  await Promise.all([composed.live.settled(), composed.firstNet.settle()]);
+  if (composed.quiet !== null) {
+    await composed.database.disconnect();
+  }
 }
 
 function compose(): LambdaProduct {
   const environment = readEnvironment(ProductEnvironment);
+  const scalesToZero = environment.MANGO_SCALE_TO_ZERO === "on";
+  // A wake-up that takes longer than this helps nobody.
+  const dynamoDb = new DynamoDBClient({
+    maxAttempts: 2,
+    requestHandler: { connectionTimeout: 500, requestTimeout: 1000 },
+  });
+  const queue = new SQSClient({ maxAttempts: 2, requestHandler: { connectionTimeout: 500, requestTimeout: 2000 } });
+  const message = new SendMessageCommand({ QueueUrl: environment.MANGO_RELAY_QUEUE_URL, MessageBody: "relay" });
+  const stepFunctions = stepFunctionsOrchestrator({
+    client: new SFNClient({}),
+    stateMachineArn: environment.MANGO_STATE_MACHINE_ARN,
+    traceHeader,
+  });
+  const net = firstNet(countingStarts(stepFunctions), () => queue.send(message), log);
   return {
     database: awsDatabase({
       host: environment.MANGO_DATABASE_HOST,
@@ -52,19 +84,14 @@ function compose(): LambdaProduct {
       user: environment.MANGO_DATABASE_USER,
       region: environment.AWS_REGION,
       tls: environment.MANGO_DATABASE_TLS === "on",
+      connectMs: scalesToZero ? RESUMING_MS : CONNECT_MS,
       log,
     }),
     model: modelElsewhere(environment.MANGO_MODEL_PROFILE),
-    live: dynamoDbLiveChannel({
-      // A wake-up that takes longer than this helps nobody.
-      client: new DynamoDBClient({ maxAttempts: 2, requestHandler: { connectionTimeout: 500, requestTimeout: 1000 } }),
-      table: environment.MANGO_LIVE_TABLE,
-      log,
-    }),
-    orchestrator: stepFunctionsOrchestrator({
-      client: new SFNClient({}),
-      stateMachineArn: environment.MANGO_STATE_MACHINE_ARN,
-    }),
+    live: dynamoDbLiveChannel({ client: dynamoDb, table: environment.MANGO_LIVE_TABLE, log }),
+    orchestrator: net.orchestrator,
+    firstNet: net,
+    quiet: scalesToZero ? quietMarker({ client: dynamoDb, table: environment.MANGO_LIVE_TABLE }) : null,
     tools: noTools,
     log,
     // Not the log stream's name: after a timeout Lambda starts the next process in the same stream, and that process

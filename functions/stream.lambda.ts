@@ -1,12 +1,12 @@
 import type { ReadableStream } from "node:stream/web";
-import { injectLambdaContext } from "@aws-lambda-powertools/logger/middleware";
+import { TransformStream } from "node:stream/web";
 import middy from "@middy/core";
 import { executionModeStreamifyResponse } from "@middy/core/executionModeStreamifyResponse";
 import type { APIGatewayProxyEvent } from "aws-lambda";
 import { app } from "./app.ts";
 import { respond } from "./gateway.ts";
-import { nothingUnderWay } from "./invocation.ts";
-import { logger } from "./log.ts";
+import { observed } from "./observation.ts";
+import { settle } from "./product.ts";
 
 /**
  * Streams of events, through Lambda's response streaming. Status and headers go out when the app has answered, so a
@@ -17,13 +17,15 @@ export const handler = middy<APIGatewayProxyEvent>({
   timeoutEarlyInMillis: 0,
   executionMode: executionModeStreamifyResponse,
 })
-  .use(injectLambdaContext(logger))
-  .use(nothingUnderWay())
+  .use(observed())
   .handler(async (event: APIGatewayProxyEvent) => {
     const response = await respond(app, event);
     return {
       statusCode: response.status,
       headers: Object.fromEntries(response.headers),
-      body: (response.body ?? "") as ReadableStream | string,
+      // Its environment is frozen when the body has ended, not when this function has.
+      body:
+        (response.body as ReadableStream | null)?.pipeThrough(new TransformStream({ flush: settle, cancel: settle })) ??
+        "",
     };
   });

@@ -26,6 +26,7 @@ beforeAll(async () => {
     MANGO_DATABASE_USER: "mango_app",
     MANGO_DATABASE_TLS: "off",
     MANGO_LIVE_TABLE: "live",
+    MANGO_RELAY_QUEUE_URL: "http://127.0.0.1:9/queue",
     MANGO_STATE_MACHINE_ARN: "arn:aws:states:eu-central-1:123456789012:stateMachine:mango-test-turn",
   };
   for (const [name, value] of Object.entries(environment)) {

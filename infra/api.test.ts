@@ -55,6 +55,21 @@ describe("the API", () => {
     expect(api.EndpointConfiguration).toEqual({ Types: ["REGIONAL"] });
   });
 
+  test("has the operator's own name, over TLS 1.2 at least", () => {
+    const certificateArn = "arn:aws:acm:eu-central-1:123456789012:certificate/0a1b";
+    const named = synthesise({ domainName: "api.example.com", certificateArn }).service;
+    const [domain] = ofType(named, "AWS::ApiGateway::DomainName").map(([, { Properties }]) => Properties);
+
+    expect(ofType(service, "AWS::ApiGateway::DomainName")).toEqual([]);
+    expect(domain).toMatchObject({
+      DomainName: "api.example.com",
+      EndpointConfiguration: { Types: ["REGIONAL"] },
+      RegionalCertificateArn: certificateArn,
+      SecurityPolicy: "TLS_1_2",
+    });
+    expect(ofType(named, "AWS::ApiGateway::BasePathMapping")).toHaveLength(1);
+  });
+
   test("answers in the one envelope when the gateway itself answers", () => {
     const answers = ofType(service, "AWS::ApiGateway::GatewayResponse").map(([, { Properties }]) => Properties);
 

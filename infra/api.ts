@@ -1,10 +1,12 @@
 import { Duration, RemovalPolicy } from "aws-cdk-lib";
 import * as apigateway from "aws-cdk-lib/aws-apigateway";
+import { Certificate } from "aws-cdk-lib/aws-certificatemanager";
 import * as logs from "aws-cdk-lib/aws-logs";
 import { Construct } from "constructs";
 import { accept, managedPolicy } from "./accepted-findings.ts";
 import type { Functions } from "./functions.ts";
 import { GATEWAY_ANSWERS } from "./gateway-answers.ts";
+import type { Settings } from "./settings.ts";
 
 type Target = "api" | "work" | "stream";
 
@@ -46,10 +48,13 @@ const ACCESS_LOG = {
 /** The REST API: Regional, because only there a silent stream may last longer than 30 seconds. */
 export class Api extends Construct {
   readonly api: apigateway.RestApi;
+  /** The API under the operator's own name. */
+  readonly domain: apigateway.DomainName | undefined;
 
-  constructor(scope: Construct, id: string, props: { readonly functions: Functions; readonly stage: string }) {
+  constructor(scope: Construct, id: string, props: { readonly functions: Functions; readonly settings: Settings }) {
     super(scope, id);
-    const { functions, stage } = props;
+    const { functions, settings } = props;
+    const { certificateArn, domainName, stage } = settings;
     this.api = new apigateway.RestApi(this, "Rest", {
       restApiName: `mango-${stage}`,
       endpointTypes: [apigateway.EndpointType.REGIONAL],
@@ -88,6 +93,16 @@ export class Api extends Construct {
     for (const [method, path, target] of ROUTES) {
       this.api.root.resourceForPath(path).addMethod(method, integrations[target]);
     }
+
+    this.domain =
+      domainName === undefined || certificateArn === undefined
+        ? undefined
+        : this.api.addDomainName("Domain", {
+            domainName,
+            certificate: Certificate.fromCertificateArn(this, "Certificate", certificateArn),
+            endpointType: apigateway.EndpointType.REGIONAL,
+            securityPolicy: apigateway.SecurityPolicy.TLS_1_2,
+          });
 
     const keys = "Keys are checked in the function, from either header; there is nothing that API Gateway could check.";
     accept(this.api, "AwsSolutions-APIG4", keys);

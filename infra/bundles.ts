@@ -76,6 +76,11 @@ const UNREACHED: readonly { readonly file: RegExp; readonly contents: string | (
     file: /\/jiti\/lib\/jiti\.mjs$/,
     contents: 'export const createJiti = () => ({ import: () => Promise.reject(new Error("Only .sql is bundled.")) });',
   },
+  // Where credentials come from on other machines: files, single sign-on, containers. Lambda has them in variables. 100 KB.
+  {
+    file: /\/(@aws-sdk\/(credential-provider-(sso|ini|process|web-identity|login|http)|nested-clients|token-providers)|@smithy\/credential-provider-imds)\/.*\.js$/,
+    contents: "module.exports = {};",
+  },
 ];
 
 const without: Plugin = {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { ofType, synthesise } from "./testing/synthesised.ts";
+import { actions, ofType, ourFunctions, statements, synthesise } from "./testing/synthesised.ts";
 
 const { data } = synthesise();
 
@@ -69,6 +69,19 @@ describe("data", () => {
     expect(JSON.stringify(proxy.Auth ?? [])).not.toContain("Secret");
   });
 
+  test("is let go by a transaction whose function is frozen or gone", () => {
+    const [parameters] = ofType(data, "AWS::RDS::DBClusterParameterGroup").map(([, { Properties }]) => Properties);
+
+    expect(parameters.Parameters).toEqual({ "rds.force_ssl": "1", idle_in_transaction_session_timeout: "30000" });
+  });
+
+  test("of two stages fits into one account", () => {
+    expect(proxy.DBProxyName).toBe("mango-dev");
+    expect(ofType(synthesise({ stage: "prod" }).data, "AWS::RDS::DBProxy")[0]?.[1].Properties.DBProxyName).toBe(
+      "mango-prod",
+    );
+  });
+
   test("of the live channel expires by the attribute that its writer sets", () => {
     expect(table.TimeToLiveSpecification).toEqual({ AttributeName: "expires", Enabled: true });
     expect(table.KeySchema).toEqual([
@@ -82,5 +95,55 @@ describe("data", () => {
     expect(bucket?.Properties.LifecycleConfiguration.Rules[0].AbortIncompleteMultipartUpload).toEqual({
       DaysAfterInitiation: 2,
     });
+  });
+});
+
+describe("a database that scales to zero", () => {
+  const { data: pausing, service } = synthesise({ scaleToZero: "true" });
+  const functions = ourFunctions(service);
+
+  test("pauses after five minutes, and no proxy and no forgotten connection keeps it awake", () => {
+    const [cluster] = ofType(pausing, "AWS::RDS::DBCluster").map(([, { Properties }]) => Properties);
+    const [parameters] = ofType(pausing, "AWS::RDS::DBClusterParameterGroup").map(([, { Properties }]) => Properties);
+
+    expect(cluster.ServerlessV2ScalingConfiguration).toEqual({
+      MinCapacity: 0,
+      MaxCapacity: 8,
+      SecondsUntilAutoPause: 300,
+    });
+    expect(ofType(pausing, "AWS::RDS::DBProxy")).toEqual([]);
+    expect(parameters.Parameters.idle_session_timeout).toBe("120000");
+  });
+
+  test.each(Object.keys(functions))("is reached by %s directly, with a token and over TLS", (name) => {
+    const fn = functions[name] ?? expect.fail(name);
+    const { MANGO_DATABASE_HOST, NODE_EXTRA_CA_CERTS, MANGO_SCALE_TO_ZERO } = fn.Properties.Environment.Variables;
+
+    expect(JSON.stringify(MANGO_DATABASE_HOST)).toContain("EndpointAddress");
+    expect(NODE_EXTRA_CA_CERTS).toBe("/var/runtime/ca-cert.pem");
+    if (name !== "Migrate") {
+      expect(MANGO_SCALE_TO_ZERO).toBe("on");
+      const connect = statements(service, fn).find((it) => actions(it).includes("rds-db:connect"));
+      expect(JSON.stringify(connect?.Resource)).toMatch(/DBClusterResourceId.*mango_app/);
+      const marker = statements(service, fn).find((it) => actions(it).includes("dynamodb:GetItem"));
+      expect(JSON.stringify(marker?.Resource)).toMatch(/LiveTable/);
+    }
+  });
+});
+
+describe("the way out", () => {
+  const routes = (resources: typeof data) =>
+    ofType(resources, "AWS::EC2::Route").filter(([, { Properties }]) => Properties.NatGatewayId !== undefined);
+
+  test("is a NAT for each of the functions' subnets", () => {
+    expect(ofType(data, "AWS::EC2::NatGateway")).toHaveLength(1);
+    expect(routes(data)).toHaveLength(2);
+  });
+
+  test("is left to the operator who declares another", () => {
+    const own = synthesise({ natGateways: "0", ownEgress: "true" }).data;
+
+    expect(ofType(own, "AWS::EC2::NatGateway")).toEqual([]);
+    expect(routes(own)).toEqual([]);
   });
 });

@@ -1,5 +1,4 @@
-import { Duration, RemovalPolicy } from "aws-cdk-lib";
-import { SubnetType } from "aws-cdk-lib/aws-ec2";
+import { Duration, RemovalPolicy, Token } from "aws-cdk-lib";
 import * as iam from "aws-cdk-lib/aws-iam";
 import type { IKey } from "aws-cdk-lib/aws-kms";
 import * as rds from "aws-cdk-lib/aws-rds";
@@ -7,13 +6,12 @@ import type { ISecret } from "aws-cdk-lib/aws-secretsmanager";
 import { Construct } from "constructs";
 import { accept } from "./accepted-findings.ts";
 import type { Network } from "./network.ts";
+import type { Settings } from "./settings.ts";
 
 export interface DatabaseProps {
   readonly network: Network;
   readonly key: IKey;
-  readonly minCapacity: number;
-  readonly maxCapacity: number;
-  readonly retain: boolean;
+  readonly settings: Settings;
 }
 
 export const DATABASE_NAME = "mango";
@@ -22,30 +20,46 @@ export const APPLICATION_ROLE = "mango_app";
 /** Owns the tables. */
 const OWNER_ROLE = "mango_owner";
 
-/** The truth: Aurora PostgreSQL, behind a proxy that takes IAM tokens and passes them on. */
+const DATABASE_SUBNETS = { subnetGroupName: "database" };
+/** How long without a connection until the database pauses, where it may. */
+const PAUSE_AFTER = Duration.minutes(5);
+/** A transaction that waits this long for its next statement belongs to a function that is frozen or gone. */
+const IDLE_IN_TRANSACTION = Duration.seconds(30);
+/** The same for a connection, where only idle connections keep the database awake. */
+const IDLE = Duration.minutes(2);
+
+/**
+ * The truth: Aurora PostgreSQL, behind a proxy that takes IAM tokens and passes them on. A database that may pause has no
+ * proxy, which would keep its connections: the functions come to it directly, with tokens all the same.
+ */
 export class Database extends Construct {
   readonly cluster: rds.DatabaseCluster;
-  readonly proxy: rds.DatabaseProxy;
+  readonly proxy: rds.DatabaseProxy | undefined;
   /** The owner's credentials; only the migrator reads them. */
   readonly ownerSecret: ISecret;
 
   constructor(scope: Construct, id: string, props: DatabaseProps) {
     super(scope, id);
-    const { network, key, retain } = props;
-    const vpcSubnets = { subnetType: SubnetType.PRIVATE_ISOLATED };
+    const { network, key, settings } = props;
+    const { retainData: retain, scaleToZero } = settings;
     const engine = rds.DatabaseClusterEngine.auroraPostgres({ version: rds.AuroraPostgresEngineVersion.VER_17_9 });
     this.cluster = new rds.DatabaseCluster(this, "Cluster", {
       engine,
       writer: rds.ClusterInstance.serverlessV2("Writer", { publiclyAccessible: false }),
-      serverlessV2MinCapacity: props.minCapacity,
-      serverlessV2MaxCapacity: props.maxCapacity,
+      serverlessV2MinCapacity: settings.minCapacity,
+      serverlessV2MaxCapacity: settings.maxCapacity,
+      ...(scaleToZero && { serverlessV2AutoPauseDuration: PAUSE_AFTER }),
       vpc: network.vpc,
-      vpcSubnets,
+      vpcSubnets: DATABASE_SUBNETS,
       securityGroups: [network.cluster],
       defaultDatabaseName: DATABASE_NAME,
       credentials: rds.Credentials.fromGeneratedSecret(OWNER_ROLE, { encryptionKey: key }),
       iamAuthentication: true,
-      parameters: { "rds.force_ssl": "1" },
+      parameters: {
+        "rds.force_ssl": "1",
+        idle_in_transaction_session_timeout: String(IDLE_IN_TRANSACTION.toMilliseconds()),
+        ...(scaleToZero && { idle_session_timeout: String(IDLE.toMilliseconds()) }),
+      },
       storageEncrypted: true,
       storageEncryptionKey: key,
       backup: { retention: Duration.days(7) },
@@ -60,21 +74,7 @@ export class Database extends Construct {
     }
     this.ownerSecret = secret;
 
-    const role = new iam.Role(this, "ProxyRole", { assumedBy: new iam.ServicePrincipal("rds.amazonaws.com") });
-    this.cluster.grantConnect(role, APPLICATION_ROLE);
-    this.proxy = new rds.DatabaseProxy(this, "Proxy", {
-      proxyTarget: rds.ProxyTarget.fromCluster(this.cluster),
-      vpc: network.vpc,
-      vpcSubnets,
-      securityGroups: [network.proxy],
-      role,
-      iamAuth: true,
-      // End to end: the proxy holds no password either.
-      defaultAuthScheme: rds.DefaultAuthScheme.IAM_AUTH,
-      requireTLS: true,
-      // Below the functions' own limit for connecting, so that the proxy's answer is the one they see.
-      borrowTimeout: Duration.seconds(8),
-    });
+    this.proxy = scaleToZero ? undefined : this.#makeProxy(network, settings.stage);
 
     if (!retain) {
       accept(
@@ -89,5 +89,39 @@ export class Database extends Construct {
       "AwsSolutions-SMG4",
       "Only the migrator uses it, inside the network; rotation is the operator's call.",
     );
+  }
+
+  /** Where the functions find it. */
+  get host(): string {
+    return this.proxy?.endpoint ?? this.cluster.clusterEndpoint.hostname;
+  }
+
+  /** The proxy listens on the cluster's port. */
+  get port(): string {
+    return Token.asString(this.cluster.clusterEndpoint.port);
+  }
+
+  grantConnect(grantee: iam.IGrantable): void {
+    (this.proxy ?? this.cluster).grantConnect(grantee, APPLICATION_ROLE);
+  }
+
+  #makeProxy(network: Network, stage: string): rds.DatabaseProxy {
+    const role = new iam.Role(this, "ProxyRole", { assumedBy: new iam.ServicePrincipal("rds.amazonaws.com") });
+    this.cluster.grantConnect(role, APPLICATION_ROLE);
+    return new rds.DatabaseProxy(this, "Proxy", {
+      // Its name is the account's, not the stack's: two stages must not want the same.
+      dbProxyName: `mango-${stage}`,
+      proxyTarget: rds.ProxyTarget.fromCluster(this.cluster),
+      vpc: network.vpc,
+      vpcSubnets: DATABASE_SUBNETS,
+      securityGroups: [network.proxy],
+      role,
+      iamAuth: true,
+      // End to end: the proxy holds no password either.
+      defaultAuthScheme: rds.DefaultAuthScheme.IAM_AUTH,
+      requireTLS: true,
+      // Below the functions' own limit for connecting, so that the proxy's answer is the one they see.
+      borrowTimeout: Duration.seconds(8),
+    });
   }
 }

@@ -14,62 +14,83 @@ const ASL = readFileSync(new URL("../statemachines/turn.asl.json", import.meta.u
 const { data, service } = synthesise();
 const functions = ourFunctions(service);
 
+/** What a function may do, and on what: an action, then the resource. */
+const DATABASE = ["rds-db:connect proxy"];
+const KEY = ["kms:Decrypt key", "kms:GenerateDataKey key"];
+const PUBLISH = ["dynamodb:PutItem live table", ...KEY];
+const FOLLOW = ["dynamodb:Query live table", ...KEY];
+const ORCHESTRATE = [
+  "states:StartExecution state machine",
+  "states:SendTaskSuccess state machine",
+  "sqs:SendMessage relay queue",
+];
+const MODEL_KEY = ["secretsmanager:GetSecretValue model key", "kms:Decrypt key"];
+
 /** Every function, and all that its role may do beyond running. */
 const RIGHTS = {
-  CallModel: [
-    "kms:Decrypt",
-    "kms:GenerateDataKey",
-    "rds-db:connect",
-    "secretsmanager:GetSecretValue",
-    "states:*2",
-    "dynamodb:PutItem",
-  ],
-  GateTools: [
-    "kms:Decrypt",
-    "kms:GenerateDataKey",
-    "rds-db:connect",
-    "secretsmanager:GetSecretValue",
-    "dynamodb:PutItem",
-  ],
-  RunTool: ["kms:Decrypt", "kms:GenerateDataKey", "rds-db:connect", "dynamodb:PutItem"],
-  AwaitActions: ["rds-db:connect", "states:*2"],
-  Hibernate: ["rds-db:connect"],
-  Backoff: ["rds-db:connect", "states:*2"],
-  HandOver: ["rds-db:connect", "states:*2"],
-  CompleteTurn: ["kms:Decrypt", "kms:GenerateDataKey", "rds-db:connect", "states:*2", "dynamodb:PutItem"],
-  FailTurn: ["kms:Decrypt", "kms:GenerateDataKey", "rds-db:connect", "states:*2", "dynamodb:PutItem"],
-  Api: ["kms:Decrypt", "kms:GenerateDataKey", "rds-db:connect", "states:*2", "dynamodb:PutItem"],
-  Work: ["kms:Decrypt", "kms:GenerateDataKey", "rds-db:connect", "states:*2", "dynamodb:PutItem", "dynamodb:Query"],
-  Stream: ["kms:Decrypt", "kms:GenerateDataKey", "rds-db:connect", "dynamodb:Query"],
+  CallModel: [...DATABASE, ...PUBLISH, ...ORCHESTRATE, ...MODEL_KEY],
+  GateTools: [...DATABASE, ...PUBLISH, ...MODEL_KEY],
+  RunTool: [...DATABASE, ...PUBLISH],
+  AwaitActions: [...DATABASE, ...ORCHESTRATE],
+  Hibernate: [...DATABASE],
+  Backoff: [...DATABASE, ...ORCHESTRATE],
+  HandOver: [...DATABASE, ...ORCHESTRATE],
+  CompleteTurn: [...DATABASE, ...PUBLISH, ...ORCHESTRATE],
+  FailTurn: [...DATABASE, ...PUBLISH, ...ORCHESTRATE],
+  Api: [...DATABASE, ...PUBLISH, ...ORCHESTRATE],
+  Work: [...DATABASE, ...PUBLISH, ...FOLLOW, ...ORCHESTRATE],
+  Stream: [...DATABASE, ...FOLLOW],
   Relay: [
-    "kms:Decrypt",
-    "kms:GenerateDataKey",
-    "rds-db:connect",
-    "states:*2",
-    "states:DescribeExecution",
-    "dynamodb:PutItem",
+    ...DATABASE,
+    ...PUBLISH,
+    ...ORCHESTRATE,
+    "states:DescribeExecution executions",
+    "sqs:ReceiveMessage relay queue",
+    "sqs:ChangeMessageVisibility relay queue",
+    "sqs:GetQueueUrl relay queue",
+    "sqs:DeleteMessage relay queue",
+    "sqs:GetQueueAttributes relay queue",
   ],
-  Migrate: ["kms:Decrypt", "secretsmanager:GetSecretValue"],
-};
-/** Values of the right form for what only a deployment knows. */
-const KNOWN_AT_DEPLOYMENT: Record<string, string> = {
-  MANGO_DATABASE_PORT: "5432",
-  MANGO_STATE_MACHINE_ARN: "arn:aws:states:eu-central-1:123456789012:stateMachine:mango-dev-turn",
+  Migrate: ["secretsmanager:GetSecretValue owner's password", "kms:Decrypt key"],
 };
 /** What every function has: its log, its network interface, its trace. */
 const RUNNING = [
-  "ec2:AssignPrivateIpAddresses",
-  "ec2:CreateNetworkInterface",
-  "ec2:DeleteNetworkInterface",
-  "ec2:DescribeNetworkInterfaces",
-  "ec2:DescribeSubnets",
-  "ec2:UnassignPrivateIpAddresses",
-  "logs:CreateLogStream",
-  "logs:PutLogEvents",
-  "xray:PutTelemetryRecords",
-  "xray:PutTraceSegments",
+  "ec2:AssignPrivateIpAddresses *",
+  "ec2:CreateNetworkInterface *",
+  "ec2:DeleteNetworkInterface *",
+  "ec2:DescribeNetworkInterfaces *",
+  "ec2:DescribeSubnets *",
+  "ec2:UnassignPrivateIpAddresses *",
+  "logs:CreateLogStream its log",
+  "logs:PutLogEvents its log",
+  "xray:PutTelemetryRecords *",
+  "xray:PutTraceSegments *",
+];
+/** How the template writes each resource. */
+const RESOURCES: readonly (readonly [name: string, written: RegExp])[] = [
+  ["*", /^"\*"$/],
+  ["proxy", /:rds-db:.*DatabaseProxy.*\/mango_app"/],
+  ["live table", /"[\w-]*:ExportsOutputFnGetAttLiveTable\w+Arn\w+"/],
+  ["key", /"[\w-]*:ExportsOutputFnGetAttKey\w+Arn\w+"/],
+  ["model key", /"[\w-]*:ExportsOutputRefModelKey\w+"/],
+  ["owner's password", /"[\w-]*:ExportsOutputRefDatabaseClusterSecret\w+"/],
+  ["state machine", /":stateMachine:mango-dev-turn"/],
+  ["executions", /":execution:mango-dev-turn:\*"/],
+  ["relay queue", /^\{"Fn::GetAtt":\["RelayQueue(?!GivenUp)\w+","Arn"\]\}$/],
+  ["its log", /^\{"Fn::GetAtt":\["\w+Log\w+","Arn"\]\}$/],
 ];
 
+function written(resource: unknown): string {
+  const text = JSON.stringify(resource);
+  return RESOURCES.find(([, form]) => form.test(text))?.[0] ?? text;
+}
+
+/** Values of the right form for what only a deployment knows. */
+const KNOWN_AT_DEPLOYMENT: Record<string, string> = {
+  MANGO_DATABASE_PORT: "5432",
+  MANGO_RELAY_QUEUE_URL: "https://sqs.eu-central-1.amazonaws.com/123456789012/relay",
+  MANGO_STATE_MACHINE_ARN: "arn:aws:states:eu-central-1:123456789012:stateMachine:mango-dev-turn",
+};
 describe("the state machine", () => {
   const [machine] = ofType(service, "AWS::StepFunctions::StateMachine").map(([, { Properties }]) => Properties);
 
@@ -135,13 +156,14 @@ describe("every function", () => {
   });
 
   test.each(Object.entries(RIGHTS))("%s may do this and nothing else", (name, rights) => {
-    const found = functions[name];
-    const has = found === undefined ? [] : statements(service, found).flatMap(actions);
-    const expected = rights.flatMap((right) =>
-      right === "states:*2" ? ["states:SendTaskSuccess", "states:StartExecution"] : right,
+    const found = functions[name] ?? expect.fail(`no function ${name}`);
+    const has = statements(service, found).flatMap((statement) =>
+      [statement.Resource]
+        .flat()
+        .flatMap((resource) => actions(statement).map((action) => `${action} ${written(resource)}`)),
     );
 
-    expect([...new Set(has)].sort()).toEqual([...expected, ...RUNNING].sort());
+    expect([...new Set(has)].sort()).toEqual([...new Set([...rights, ...RUNNING])].sort());
   });
 
   test.each(Object.keys(RIGHTS))("%s finds the variables that it needs, and no others of ours", (name) => {
@@ -175,6 +197,18 @@ describe("every function", () => {
     );
   });
 
+  test.each(Object.keys(RIGHTS))(
+    "%s names itself in logs and metrics, and keeps answers and errors out of its trace",
+    (name) => {
+      expect(functions[name]?.Properties.Environment.Variables).toMatchObject({
+        POWERTOOLS_SERVICE_NAME: "mango-dev",
+        POWERTOOLS_METRICS_NAMESPACE: "Mango",
+        POWERTOOLS_TRACER_CAPTURE_ERROR: "false",
+        POWERTOOLS_TRACER_CAPTURE_RESPONSE: "false",
+      });
+    },
+  );
+
   test("of these has a concurrency of its own", () => {
     const reserved = Object.entries(functions).map(([name, { Properties }]) => [
       name,
@@ -185,7 +219,7 @@ describe("every function", () => {
       Api: 100,
       Work: 100,
       Stream: 200,
-      Relay: 1,
+      Relay: 5,
     });
   });
 });
@@ -208,7 +242,7 @@ describe("rights", () => {
 
     expect([...new Set(anywhere)].sort()).toEqual(
       [
-        ...RUNNING.filter((action) => !action.startsWith("logs:")),
+        ...RUNNING.filter((right) => right.endsWith(" *")).map((right) => right.replace(" *", "")),
         // The state machine's own log and traces.
         "logs:CreateLogDelivery",
         "logs:DeleteLogDelivery",

@@ -1,9 +1,10 @@
-import { Duration, Token } from "aws-cdk-lib";
+import { Duration } from "aws-cdk-lib";
+import type { IQueue } from "aws-cdk-lib/aws-sqs";
 import { Construct } from "constructs";
 import type { FunctionName } from "./bundles.ts";
 import type { DataStack } from "./data-stack.ts";
 import { APPLICATION_ROLE, DATABASE_NAME } from "./database.ts";
-import { Handler } from "./handler.ts";
+import { Handler, LAMBDA_AUTHORITIES } from "./handler.ts";
 import { grant, type Right } from "./rights.ts";
 import type { Settings } from "./settings.ts";
 
@@ -71,12 +72,16 @@ const OTHER_FUNCTIONS = {
   },
 } as const satisfies Record<string, FunctionPlan>;
 
+/** Runs of the schedule, lost executions and the first net side by side; more would only contend for the same rows. */
+const RELAY_CONCURRENCY = 5;
+
 export interface FunctionsProps {
   readonly bundles: string;
   readonly data: DataStack;
   readonly settings: Settings;
   readonly stateMachineArn: string;
   readonly executionsArn: string;
+  readonly relayQueue: IQueue;
 }
 
 /** Every function of the product, with its variables and rights. */
@@ -97,7 +102,7 @@ export class Functions extends Construct {
     this.api = this.#make("Api", Api, props, settings.apiConcurrency);
     this.work = this.#make("Work", Work, props, settings.workConcurrency);
     this.stream = this.#make("Stream", Stream, props, settings.streamConcurrency);
-    this.relay = this.#make("Relay", Relay, props, 1);
+    this.relay = this.#make("Relay", Relay, props, RELAY_CONCURRENCY);
   }
 
   /** All of them. */
@@ -109,6 +114,7 @@ export class Functions extends Construct {
     const { data, settings, stateMachineArn } = props;
     const handler = new Handler(this, name, {
       bundles: props.bundles,
+      stage: settings.stage,
       bundle: plan.bundle,
       description: plan.description,
       vpc: data.network.vpc,
@@ -116,12 +122,14 @@ export class Functions extends Construct {
       timeout: Duration.seconds(plan.seconds),
       memorySize: plan.memory ?? 512,
       environment: {
-        MANGO_DATABASE_HOST: data.database.proxy.endpoint,
-        MANGO_DATABASE_PORT: Token.asString(data.database.cluster.clusterEndpoint.port),
+        MANGO_DATABASE_HOST: data.database.host,
+        MANGO_DATABASE_PORT: data.database.port,
         MANGO_DATABASE_NAME: DATABASE_NAME,
         MANGO_DATABASE_USER: APPLICATION_ROLE,
         MANGO_LIVE_TABLE: data.live.table.tableName,
         MANGO_STATE_MACHINE_ARN: stateMachineArn,
+        MANGO_RELAY_QUEUE_URL: props.relayQueue.queueUrl,
+        ...(settings.scaleToZero && { MANGO_SCALE_TO_ZERO: "on", NODE_EXTRA_CA_CERTS: LAMBDA_AUTHORITIES }),
         ...(plan.rights.includes("model-key") && {
           MANGO_MODEL_BASE_URL: settings.modelBaseUrl,
           MANGO_MODEL_AUTH: settings.modelAuth,
@@ -131,7 +139,12 @@ export class Functions extends Construct {
       },
       ...(reservedConcurrency !== undefined && { reservedConcurrency }),
     });
-    for (const right of plan.rights) {
+    const rights = new Set<Right>([
+      ...plan.rights,
+      ...(plan.rights.includes("orchestrate") ? (["tell-relay"] as const) : []),
+      ...(settings.scaleToZero ? (["quiet"] as const) : []),
+    ]);
+    for (const right of rights) {
       grant(handler, right, props);
     }
     return handler;

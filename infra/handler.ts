@@ -8,7 +8,14 @@ import { Construct } from "constructs";
 import { accept } from "./accepted-findings.ts";
 import type { FunctionName } from "./bundles.ts";
 
+/** Where our own metrics are. */
+export const METRICS_NAMESPACE = "Mango";
+/** RDS's own authority, which Lambda keeps in this file and Node does not know. */
+export const LAMBDA_AUTHORITIES = "/var/runtime/ca-cert.pem";
+
 export interface HandlerProps {
+  /** In every log line and metric, as `service`. */
+  readonly stage: string;
   /** The folder that holds the bundles. */
   readonly bundles: string;
   readonly bundle: FunctionName;
@@ -70,7 +77,16 @@ export class Handler extends Construct {
       securityGroups: [props.securityGroup],
       timeout: props.timeout,
       memorySize: props.memorySize,
-      environment: { NODE_OPTIONS: "--enable-source-maps", ...props.environment },
+      environment: {
+        NODE_OPTIONS: "--enable-source-maps",
+        POWERTOOLS_SERVICE_NAME: `mango-${props.stage}`,
+        POWERTOOLS_METRICS_NAMESPACE: METRICS_NAMESPACE,
+        // An error's message may quote the conversation, and an answer is one.
+        POWERTOOLS_TRACER_CAPTURE_ERROR: "false",
+        POWERTOOLS_TRACER_CAPTURE_RESPONSE: "false",
+        POWERTOOLS_TRACER_CAPTURE_HTTPS_REQUESTS: "false",
+        ...props.environment,
+      },
       ...(props.reservedConcurrency !== undefined && { reservedConcurrentExecutions: props.reservedConcurrency }),
     });
     accept(

@@ -1,19 +1,23 @@
 import path from "node:path";
-import { type CfnElement, CustomResource, Duration, FileSystem, RemovalPolicy, Stack, Token } from "aws-cdk-lib";
+import { type CfnElement, CustomResource, Duration, FileSystem, RemovalPolicy, Stack } from "aws-cdk-lib";
 import * as logs from "aws-cdk-lib/aws-logs";
+import type { IQueue } from "aws-cdk-lib/aws-sqs";
 import { Provider } from "aws-cdk-lib/custom-resources";
 import { Construct } from "constructs";
 import { accept, managedPolicy } from "./accepted-findings.ts";
 import type { DataStack } from "./data-stack.ts";
 import { APPLICATION_ROLE, DATABASE_NAME } from "./database.ts";
-import { Handler } from "./handler.ts";
+import { Handler, LAMBDA_AUTHORITIES } from "./handler.ts";
 import { grant } from "./rights.ts";
+import type { Settings } from "./settings.ts";
 
 export interface MigrationProps {
   readonly bundles: string;
   readonly data: DataStack;
+  readonly settings: Settings;
   readonly stateMachineArn: string;
   readonly executionsArn: string;
+  readonly relayQueue: IQueue;
 }
 
 /** Brings the schema to the newest state once for each release that changes it; every function waits for it. */
@@ -25,6 +29,7 @@ export class Migration extends Construct {
     const { bundles, data } = props;
     const migrator = new Handler(this, "Migrate", {
       bundles,
+      stage: props.settings.stage,
       bundle: "migrate",
       description: "Changes the schema",
       vpc: data.network.vpc,
@@ -34,12 +39,11 @@ export class Migration extends Construct {
       environment: {
         // The writer itself: the migrations' lock and DDL would pin the proxy.
         MANGO_DATABASE_HOST: data.database.cluster.clusterEndpoint.hostname,
-        MANGO_DATABASE_PORT: Token.asString(data.database.cluster.clusterEndpoint.port),
+        MANGO_DATABASE_PORT: data.database.port,
         MANGO_DATABASE_NAME: DATABASE_NAME,
         MANGO_DATABASE_USER: APPLICATION_ROLE,
         MANGO_DATABASE_SECRET_ARN: data.database.ownerSecret.secretArn,
-        // RDS's own authority, which Lambda keeps in this file and Node does not know.
-        NODE_EXTRA_CA_CERTS: "/var/runtime/ca-cert.pem",
+        NODE_EXTRA_CA_CERTS: LAMBDA_AUTHORITIES,
       },
     });
     grant(migrator, "owner-secret", props);

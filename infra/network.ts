@@ -3,7 +3,10 @@ import * as logs from "aws-cdk-lib/aws-logs";
 import { Construct } from "constructs";
 
 export interface NetworkProps {
+  /** 0: the operator routes what leaves the functions' subnets. */
   readonly natGateways: number;
+  /** Whether functions come to the database through a proxy. */
+  readonly proxied: boolean;
 }
 
 /** Two zones: a public pair for the way out, a private pair for the functions, an isolated pair for the database. */
@@ -24,7 +27,11 @@ export class Network extends Construct {
       natGateways: props.natGateways,
       subnetConfiguration: [
         { name: "public", subnetType: ec2.SubnetType.PUBLIC, mapPublicIpOnLaunch: false, cidrMask: 24 },
-        { name: "functions", subnetType: ec2.SubnetType.PRIVATE_WITH_EGRESS, cidrMask: 20 },
+        {
+          name: "functions",
+          subnetType: props.natGateways > 0 ? ec2.SubnetType.PRIVATE_WITH_EGRESS : ec2.SubnetType.PRIVATE_ISOLATED,
+          cidrMask: 20,
+        },
         { name: "database", subnetType: ec2.SubnetType.PRIVATE_ISOLATED, cidrMask: 24 },
       ],
       // Free, and what goes through them does not pay the NAT.
@@ -49,8 +56,12 @@ export class Network extends Construct {
     for (const group of [this.functions, this.migrator]) {
       group.addEgressRule(ec2.Peer.anyIpv4(), ec2.Port.HTTPS, "AWS and the model");
     }
-    this.functions.connections.allowTo(this.proxy, postgres, "Functions to the proxy");
-    this.proxy.connections.allowTo(this.cluster, postgres, "The proxy to the database");
+    if (props.proxied) {
+      this.functions.connections.allowTo(this.proxy, postgres, "Functions to the proxy");
+      this.proxy.connections.allowTo(this.cluster, postgres, "The proxy to the database");
+    } else {
+      this.functions.connections.allowTo(this.cluster, postgres, "Functions to the database");
+    }
     this.migrator.connections.allowTo(this.cluster, postgres, "The migrator to the database");
   }
 

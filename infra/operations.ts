@@ -6,16 +6,19 @@ import { Topic } from "aws-cdk-lib/aws-sns";
 import { EmailSubscription } from "aws-cdk-lib/aws-sns-subscriptions";
 import type { StateMachine } from "aws-cdk-lib/aws-stepfunctions";
 import { Construct } from "constructs";
+import type { Figure } from "../functions/observation.ts";
 import { accept } from "./accepted-findings.ts";
 import type { DataStack } from "./data-stack.ts";
 import type { Functions } from "./functions.ts";
+import { METRICS_NAMESPACE } from "./handler.ts";
+import type { Settings } from "./settings.ts";
 
 export interface OperationsProps {
   readonly data: DataStack;
   readonly functions: Functions;
   readonly api: RestApi;
   readonly stateMachine: StateMachine;
-  readonly alarmEmail: string | undefined;
+  readonly settings: Settings;
 }
 
 /** Who is woken: `high` at once, `medium` on the next working day. */
@@ -32,6 +35,17 @@ interface AlarmPlan {
   readonly minutes?: number;
 }
 
+/** A figure of our own: see `functions/observation.ts`. */
+function figure(name: Figure | "ProviderErrors" | "ProviderLatency", stage: string, statistic: string) {
+  return new cloudwatch.Metric({
+    namespace: METRICS_NAMESPACE,
+    metricName: name,
+    dimensionsMap: { service: `mango-${stage}` },
+    statistic,
+    period: MINUTE,
+  });
+}
+
 const MINUTE = Duration.minutes(1);
 
 /** Alarms, each with its section of the runbook, and one dashboard. */
@@ -40,8 +54,8 @@ export class Operations extends Construct {
     super(scope, id);
     const topic = new Topic(this, "Alarms", { displayName: "Mango alarms", enforceSSL: true });
     accept(topic, "AwsSolutions-SNS2", "An alarm's text holds no content, and CloudWatch could not use AWS's own key.");
-    if (props.alarmEmail !== undefined) {
-      topic.addSubscription(new EmailSubscription(props.alarmEmail));
+    if (props.settings.alarmEmail !== undefined) {
+      topic.addSubscription(new EmailSubscription(props.settings.alarmEmail));
     }
     const action = new SnsAction(topic);
     for (const plan of alarms(props)) {
@@ -60,9 +74,10 @@ export class Operations extends Construct {
   }
 }
 
-function alarms({ api, data, functions, stateMachine }: OperationsProps): AlarmPlan[] {
+function alarms({ api, data, functions, stateMachine, settings }: OperationsProps): AlarmPlan[] {
   const { relay, stream } = functions;
   const { cluster, proxy } = data.database;
+  const { stage } = settings;
   return [
     {
       id: "TurnsFailed",
@@ -118,43 +133,100 @@ function alarms({ api, data, functions, stateMachine }: OperationsProps): AlarmP
       minutes: 5,
     },
     {
-      id: "ConnectionsPinned",
+      id: "TurnsExhausted",
       severity: "medium",
-      about: "Sessions are pinned to connections of the proxy: some statement leaves state behind.",
-      metric: new cloudwatch.Metric({
-        namespace: "AWS/RDS",
-        metricName: "DatabaseConnectionsCurrentlySessionPinned",
-        dimensionsMap: { ProxyName: proxy.dbProxyName },
-        statistic: "Maximum",
-        period: MINUTE,
-      }),
-      threshold: 1,
-      minutes: 5,
+      about: "Turns end because of a failure of ours: FailTurn had to end them.",
+      metric: figure("TurnsFailed", stage, "Sum"),
+      threshold: 5,
     },
+    {
+      id: "ProviderFails",
+      severity: "medium",
+      about: "The provider refuses or breaks many requests; turns back off.",
+      metric: figure("ProviderErrors", stage, "Sum"),
+      threshold: 20,
+      minutes: 3,
+    },
+    {
+      id: "OutboxOld",
+      severity: "high",
+      about: "Something has waited for minutes to be said to Step Functions: turns do not start.",
+      metric: figure("OldestOutboxRow", stage, "Maximum"),
+      threshold: 120,
+      minutes: 3,
+    },
+    {
+      id: "WorkOld",
+      severity: "medium",
+      about: "Work has waited for ten minutes: no worker takes it.",
+      metric: figure("OldestQueuedWork", stage, "Maximum"),
+      threshold: 600,
+      minutes: 3,
+    },
+    ...(proxy === undefined
+      ? []
+      : [
+          {
+            id: "ConnectionsPinned",
+            severity: "medium" as const,
+            about: "Sessions are pinned to connections of the proxy: some statement leaves state behind.",
+            metric: new cloudwatch.Metric({
+              namespace: "AWS/RDS",
+              metricName: "DatabaseConnectionsCurrentlySessionPinned",
+              dimensionsMap: { ProxyName: proxy.dbProxyName },
+              statistic: "Maximum",
+              period: MINUTE,
+            }),
+            threshold: 1,
+            minutes: 5,
+          },
+        ]),
   ];
 }
 
-function widgets({ api, data, functions, stateMachine }: OperationsProps): cloudwatch.IWidget[][] {
+function widgets({ api, data, functions, stateMachine, settings }: OperationsProps): cloudwatch.IWidget[][] {
   const graph = (title: string, left: cloudwatch.IMetric[]) => new cloudwatch.GraphWidget({ title, left, width: 8 });
   const { cluster } = data.database;
+  const { stage } = settings;
   const states = Object.values(functions.states);
+  const perMinute = (...names: Parameters<typeof figure>[0][]) => names.map((name) => figure(name, stage, "Sum"));
+  const highest = (...names: Parameters<typeof figure>[0][]) => names.map((name) => figure(name, stage, "Maximum"));
   return [
     [
-      graph("Turns", [stateMachine.metricStarted(), stateMachine.metricSucceeded(), stateMachine.metricFailed()]),
-      graph("Requests", [api.metricCount(), api.metricClientError(), api.metricServerError()]),
-      graph("Latency of answers", [api.metricLatency({ statistic: "p50" }), api.metricLatency({ statistic: "p99" })]),
+      graph("Turns", perMinute("TurnsStarted", "TurnsCompleted", "TurnsFailed", "Rounds")),
+      graph("Waiting: turns, work, outbox", highest("TurnsParked", "WorkQueued", "OutboxRows")),
+      graph("Oldest that waits, in seconds", highest("OldestParkedTurn", "OldestQueuedWork", "OldestOutboxRow")),
     ],
     [
-      graph("Environments in use", [
-        ...[functions.stream, functions.api, functions.work].map((handler) =>
-          handler.function.metric("ConcurrentExecutions", { statistic: "Maximum" }),
-        ),
-      ]),
+      new cloudwatch.GraphWidget({
+        title: "Provider: errors by kind, and time to an answer",
+        left: [
+          new cloudwatch.MathExpression({
+            expression: `SEARCH('{${METRICS_NAMESPACE},kind,service} MetricName="ProviderErrors" service="mango-${stage}"', 'Sum', 60)`,
+            usingMetrics: {},
+            label: "",
+            period: MINUTE,
+          }),
+        ],
+        right: [figure("ProviderLatency", stage, "p50"), figure("ProviderLatency", stage, "p99")],
+        width: 8,
+      }),
+      graph("Executions", [stateMachine.metricStarted(), stateMachine.metricSucceeded(), stateMachine.metricFailed()]),
       graph(
         "Errors of states",
         states.map((handler) => handler.function.metricErrors()),
       ),
-      graph("Database", [cluster.metricACUUtilization(), cluster.metricDatabaseConnections()]),
     ],
+    [
+      graph("Requests", [api.metricCount(), api.metricClientError(), api.metricServerError()]),
+      graph("Latency of answers", [api.metricLatency({ statistic: "p50" }), api.metricLatency({ statistic: "p99" })]),
+      graph(
+        "Open streams, and environments of the API",
+        [functions.stream, functions.api, functions.work].map((handler) =>
+          handler.function.metric("ConcurrentExecutions", { statistic: "Maximum" }),
+        ),
+      ),
+    ],
+    [graph("Database", [cluster.metricACUUtilization(), cluster.metricDatabaseConnections()])],
   ];
 }

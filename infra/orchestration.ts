@@ -3,7 +3,9 @@ import { ArnFormat, Duration, RemovalPolicy, Stack } from "aws-cdk-lib";
 import { Rule, RuleTargetInput, Schedule } from "aws-cdk-lib/aws-events";
 import { LambdaFunction } from "aws-cdk-lib/aws-events-targets";
 import * as iam from "aws-cdk-lib/aws-iam";
+import { SqsEventSource } from "aws-cdk-lib/aws-lambda-event-sources";
 import * as logs from "aws-cdk-lib/aws-logs";
+import type { IQueue } from "aws-cdk-lib/aws-sqs";
 import * as sfn from "aws-cdk-lib/aws-stepfunctions";
 import { Construct } from "constructs";
 import { accept } from "./accepted-findings.ts";
@@ -43,9 +45,10 @@ export function executionsArn(scope: Construct, stage: string): string {
 export interface OrchestrationProps {
   readonly functions: Functions;
   readonly stage: string;
+  readonly relayQueue: IQueue;
 }
 
-/** The turn's state machine, from the file that the embedded edition runs too, and the relay's schedule. */
+/** The turn's state machine, from the file that the embedded edition runs too, and all that calls the relay. */
 export class Orchestration extends Construct {
   readonly stateMachine: sfn.StateMachine;
 
@@ -88,11 +91,29 @@ export class Orchestration extends Construct {
       schedule: Schedule.rate(Duration.minutes(1)),
       targets: [
         new LambdaFunction(functions.relay.function, {
-          event: RuleTargetInput.fromObject({}),
+          event: RuleTargetInput.fromObject({ task: "upkeep" }),
           // The next minute's run does the same.
           retryAttempts: 0,
         }),
       ],
     });
+
+    // What the state machine cannot catch: its time limit, its data limit, a failure of FailTurn itself.
+    new Rule(this, "LostExecutions", {
+      description: "Takes over turns whose execution ended otherwise than by success",
+      eventPattern: {
+        source: ["aws.states"],
+        detailType: ["Step Functions Execution Status Change"],
+        detail: {
+          status: ["FAILED", "TIMED_OUT", "ABORTED"],
+          stateMachineArn: [this.stateMachine.stateMachineArn],
+        },
+      },
+      targets: [new LambdaFunction(functions.relay.function)],
+    });
+    functions.relay.function.addEventSource(
+      // One message says all: more at once, or more batches side by side, would do the same work.
+      new SqsEventSource(props.relayQueue, { batchSize: 10, maxConcurrency: 2 }),
+    );
   }
 }

@@ -1,8 +1,8 @@
 import { Stack } from "aws-cdk-lib";
 import { PolicyStatement } from "aws-cdk-lib/aws-iam";
+import type { IQueue } from "aws-cdk-lib/aws-sqs";
 import { accept } from "./accepted-findings.ts";
 import type { DataStack } from "./data-stack.ts";
-import { APPLICATION_ROLE } from "./database.ts";
 import type { Handler } from "./handler.ts";
 
 /**
@@ -17,6 +17,8 @@ export type Right =
   | "publish"
   | "follow"
   | "orchestrate"
+  | "tell-relay"
+  | "quiet"
   | "find-executions"
   | "model-key"
   | "owner-secret";
@@ -25,6 +27,7 @@ export interface RightsContext {
   readonly data: DataStack;
   readonly stateMachineArn: string;
   readonly executionsArn: string;
+  readonly relayQueue: IQueue;
 }
 
 export function grant(handler: Handler, right: Right, context: RightsContext): void {
@@ -33,7 +36,7 @@ export function grant(handler: Handler, right: Right, context: RightsContext): v
     handler.role.addToPolicy(new PolicyStatement({ actions, resources: [resource] }));
   switch (right) {
     case "database":
-      data.database.proxy.grantConnect(handler.role, APPLICATION_ROLE);
+      data.database.grantConnect(handler.role);
       return;
     case "publish":
       statement(["dynamodb:PutItem"], data.live.table.tableArn);
@@ -45,6 +48,13 @@ export function grant(handler: Handler, right: Right, context: RightsContext): v
       return;
     case "orchestrate":
       statement(["states:StartExecution", "states:SendTaskSuccess"], stateMachineArn);
+      return;
+    case "tell-relay":
+      statement(["sqs:SendMessage"], context.relayQueue.queueArn);
+      return;
+    case "quiet":
+      statement(["dynamodb:GetItem", "dynamodb:PutItem"], data.live.table.tableArn);
+      useKey(handler, "dynamodb", ["kms:Decrypt", "kms:GenerateDataKey"], data);
       return;
     case "find-executions":
       statement(["states:DescribeExecution"], executionsArn);

@@ -6,6 +6,7 @@ import { Functions } from "./functions.ts";
 import { Migration } from "./migration.ts";
 import { Operations } from "./operations.ts";
 import { executionsArn, Orchestration, stateMachineArn } from "./orchestration.ts";
+import { RelayQueue } from "./relay-queue.ts";
 import type { Settings } from "./settings.ts";
 
 export interface ServiceStackProps extends StackProps {
@@ -27,6 +28,7 @@ export class ServiceStack extends Stack {
       settings,
       stateMachineArn: stateMachineArn(this, stage),
       executionsArn: executionsArn(this, stage),
+      relayQueue: new RelayQueue(this, "RelayQueue").queue,
     };
 
     const migration = new Migration(this, "Migration", shared);
@@ -34,11 +36,24 @@ export class ServiceStack extends Stack {
     // No new code before its tables; the migrator is not among them.
     functions.node.addDependency(migration.resource);
 
-    const { stateMachine } = new Orchestration(this, "Orchestration", { functions, stage });
-    const { api } = new Api(this, "Api", { functions, stage });
-    new Operations(this, "Operations", { data, functions, api, stateMachine, alarmEmail: settings.alarmEmail });
+    const { stateMachine } = new Orchestration(this, "Orchestration", {
+      functions,
+      stage,
+      relayQueue: shared.relayQueue,
+    });
+    const { api, domain } = new Api(this, "Api", { functions, settings });
+    new Operations(this, "Operations", { data, functions, api, stateMachine, settings });
 
-    new CfnOutput(this, "Url", { value: api.url, description: "Base URL for clients" });
+    new CfnOutput(this, "Url", {
+      value: settings.domainName === undefined ? api.url : `https://${settings.domainName}`,
+      description: "Base URL for clients",
+    });
+    if (domain !== undefined) {
+      new CfnOutput(this, "DomainTarget", {
+        value: domain.domainNameAliasDomainName,
+        description: "Point the domain's name here: a CNAME, or an alias record in Route 53",
+      });
+    }
     new CfnOutput(this, "ModelSecret", {
       value: data.modelSecret.secretName,
       description: "Put the model's API key here: aws secretsmanager put-secret-value --secret-id … --secret-string …",

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { readSettings } from "./settings.ts";
+import { readSettings, Settings } from "./settings.ts";
 
 test("nothing has to be chosen", () => {
   const { context } = JSON.parse(readFileSync(new URL("../cdk.json", import.meta.url), "utf8")) as {
@@ -11,7 +11,9 @@ test("nothing has to be chosen", () => {
     stage: "dev",
     minCapacity: 0.5,
     maxCapacity: 8,
+    scaleToZero: false,
     natGateways: 1,
+    ownEgress: false,
     retainData: true,
     modelBaseUrl: "https://api.anthropic.com",
     modelAuth: "x-api-key",
@@ -20,6 +22,32 @@ test("nothing has to be chosen", () => {
     apiConcurrency: 100,
     workConcurrency: 100,
   });
+});
+
+const CERTIFICATE = "arn:aws:acm:eu-central-1:123456789012:certificate/0a1b";
+
+test.each([
+  [
+    { natGateways: "0", ownEgress: "true" },
+    { natGateways: 0, minCapacity: 0.5 },
+  ],
+  [{ scaleToZero: "true" }, { scaleToZero: true, minCapacity: 0 }],
+  [{ domainName: "api.example.com", certificateArn: CERTIFICATE }, { domainName: "api.example.com" }],
+])("%j is a choice", (context, chosen) => {
+  expect(readSettings(context)).toMatchObject(chosen);
+});
+
+test("every setting is documented, with its default where it has one", () => {
+  const documented = readFileSync(new URL("../docs/aws.md", import.meta.url), "utf8");
+
+  for (const [name, schema] of Object.entries(Settings.shape)) {
+    const row = documented.split("\n").find((line) => line.startsWith(`| \`${name}\` |`));
+    expect(row, `docs/aws.md has no row for ${name}`).toBeDefined();
+    const fallback = schema.safeParse(undefined).data;
+    if (fallback !== undefined) {
+      expect(row).toContain(String(fallback));
+    }
+  }
 });
 
 test("text from the command line is read as what it says", () => {
@@ -31,10 +59,17 @@ test("text from the command line is read as what it says", () => {
 test.each([
   [{ stag: "prod" }, /stag: no such setting; there are stage, minCapacity/],
   [{ stage: "Prod_1" }, /stage: must be at most 16 lower-case letters/],
-  [{ minCapacity: "0" }, /minCapacity: Too small: expected number to be >=0.5/],
+  [{ minCapacity: "0" }, /minCapacity: must be at least 0.5; a database that pauses needs scaleToZero/],
+  [{ scaleToZero: "true", minCapacity: "1" }, /minCapacity: must be 0 with scaleToZero/],
   [{ minCapacity: "0.7" }, /minCapacity: .*multiple of 0.5/],
   [{ minCapacity: "16" }, /maxCapacity: is below minCapacity/],
-  [{ natGateways: "0" }, /natGateways: Too small/],
+  [{ natGateways: "0" }, /natGateways: 0 leaves the functions without .* declare another way out with ownEgress=true/],
+  [{ domainName: "api.example.com" }, /domainName, certificateArn: are needed together/],
+  [
+    { domainName: "https://api.example.com", certificateArn: CERTIFICATE },
+    /domainName: must be a lower-case host name/,
+  ],
+  [{ domainName: "api.example.com", certificateArn: "mine" }, /certificateArn: must be the ARN of a certificate/],
   [{ retainData: "no" }, /retainData: Invalid input/],
   [{ modelBaseUrl: "http://model.example" }, /modelBaseUrl: must be a URL that starts with https/],
   [{ modelBaseUrl: "https://model.example:8443" }, /modelBaseUrl: must use port 443/],

@@ -15,11 +15,18 @@ export const Settings = z.strictObject({
     .string()
     .regex(/^[a-z][a-z0-9-]{0,15}$/, "must be at most 16 lower-case letters, digits and hyphens")
     .default("dev"),
-  /** Aurora capacity units. RDS Proxy keeps connections, so that the database never pauses: 0 is refused. */
-  minCapacity: capacity.min(0.5).default(0.5),
+  /** Aurora capacity units. RDS Proxy keeps connections, so that the database never pauses: 0 only with scaleToZero. */
+  minCapacity: capacity.min(0).optional(),
   maxCapacity: capacity.min(1).default(8),
-  /** The functions reach the model and AWS through them: without one nothing works. */
-  natGateways: z.coerce.number().int().min(1).max(3).default(1),
+  /**
+   * Lets the database pause when nothing has happened for ten minutes: no proxy, and whoever comes first is told to come
+   * again while it resumes (fifteen seconds, thirty after a day).
+   */
+  scaleToZero: flag.default(false),
+  /** The functions reach the model and AWS through them: 0 only with ownEgress. */
+  natGateways: z.coerce.number().int().min(0).max(3).default(1),
+  /** The operator gives the functions' subnets another way out (a transit gateway, a proxy's endpoint) after the deployment. */
+  ownEgress: flag.default(false),
   /** Keeps the database, the files and the key when the stacks are deleted, and refuses to delete the database. */
   retainData: flag.default(true),
   /** A Messages endpoint, without `/v1/messages`. Its key goes into the secret that the stack makes. */
@@ -37,9 +44,22 @@ export const Settings = z.strictObject({
   workConcurrency: concurrency.default(100),
   /** Gets a mail for each alarm. */
   alarmEmail: z.email().optional(),
+  /** The API's own name, besides the one that API Gateway makes. Needs certificateArn. */
+  domainName: z
+    .string()
+    .regex(/^(?=.{4,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,}$/, "must be a lower-case host name")
+    .optional(),
+  /** A certificate for domainName in the same region, from AWS Certificate Manager. */
+  certificateArn: z
+    .string()
+    .regex(/^arn:[\w-]+:acm:[\w-]+:\d{12}:certificate\/\S+$/, "must be the ARN of a certificate")
+    .optional(),
 });
 
-export type Settings = z.output<typeof Settings>;
+export type Settings = z.output<typeof Settings> & { readonly minCapacity: number };
+
+/** The least of a database that never pauses. */
+const LEAST_CAPACITY = 0.5;
 
 /** The context does not describe a deployment. The message names each value that has to change. */
 export class SettingsError extends Error {
@@ -56,16 +76,41 @@ export function readSettings(context: Readonly<Record<string, unknown>>): Settin
   const ours = Object.entries(context).filter(([name]) => !/[:/]/.test(name));
   const read = Settings.safeParse(Object.fromEntries(ours));
   if (!read.success) {
-    const problems = read.error.issues.map((issue) => {
-      if (issue.code === "unrecognized_keys") {
-        return `${issue.keys.join(", ")}: no such setting; there are ${Object.keys(Settings.shape).join(", ")}`;
-      }
-      return `${issue.path.join(".")}: ${issue.message}`;
-    });
-    throw new SettingsError(`The context (-c name=value, or cdk.json) is wrong:\n  ${problems.join("\n  ")}`);
+    throw wrong(
+      read.error.issues.map((issue) =>
+        issue.code === "unrecognized_keys"
+          ? `${issue.keys.join(", ")}: no such setting; there are ${Object.keys(Settings.shape).join(", ")}`
+          : `${issue.path.join(".")}: ${issue.message}`,
+      ),
+    );
   }
-  if (read.data.maxCapacity < read.data.minCapacity) {
-    throw new SettingsError("The context (-c name=value, or cdk.json) is wrong:\n  maxCapacity: is below minCapacity");
+  const { scaleToZero } = read.data;
+  const minCapacity = read.data.minCapacity ?? (scaleToZero ? 0 : LEAST_CAPACITY);
+  const problems = contradictions({ ...read.data, minCapacity });
+  if (problems.length > 0) {
+    throw wrong(problems);
   }
-  return read.data;
+  return { ...read.data, minCapacity };
+}
+
+/** Values that are right by themselves and not together. */
+function contradictions(settings: Settings): string[] {
+  const { minCapacity, maxCapacity, scaleToZero, natGateways, ownEgress, domainName, certificateArn } = settings;
+  return [
+    ...(maxCapacity < minCapacity ? ["maxCapacity: is below minCapacity"] : []),
+    ...(scaleToZero && minCapacity > 0 ? ["minCapacity: must be 0 with scaleToZero"] : []),
+    ...(!scaleToZero && minCapacity < LEAST_CAPACITY
+      ? [`minCapacity: must be at least ${LEAST_CAPACITY}; a database that pauses needs scaleToZero`]
+      : []),
+    ...(natGateways === 0 && !ownEgress
+      ? ["natGateways: 0 leaves the functions without the model and AWS; declare another way out with ownEgress=true"]
+      : []),
+    ...((domainName === undefined) === (certificateArn === undefined)
+      ? []
+      : ["domainName, certificateArn: are needed together"]),
+  ];
+}
+
+function wrong(problems: readonly string[]): SettingsError {
+  return new SettingsError(`The context (-c name=value, or cdk.json) is wrong:\n  ${problems.join("\n  ")}`);
 }

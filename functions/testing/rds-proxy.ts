@@ -8,6 +8,8 @@ export interface RdsProxy {
   readonly port: number;
   /** The tokens that were shown, in order. */
   readonly tokens: readonly string[];
+  /** The statements that came through, each with the name it was prepared under; empty for none. */
+  readonly statements: readonly { readonly name: string; readonly text: string }[];
   /** Answers nothing more on the connections that it has, as if a firewall had forgotten them. */
   forget(): void;
   /** Cuts the connections that it has. */
@@ -25,23 +27,28 @@ export interface RdsProxyOptions {
   readonly asTokensRole?: boolean;
 }
 
+interface Heard {
+  readonly tokens: string[];
+  readonly statements: { readonly name: string; readonly text: string }[];
+}
+
 /** A password of the wire protocol's, in plain text. */
 const ASK_PASSWORD = message("R", Buffer.from([0, 0, 0, 3]));
 const WELCOME = Buffer.concat([message("R", Buffer.from([0, 0, 0, 0])), message("Z", Buffer.from("I"))]);
 const WANTS_TLS = 80_877_103;
 
 export async function startRdsProxy(connectionString: string, options: RdsProxyOptions = {}): Promise<RdsProxy> {
-  const tokens: string[] = [];
+  const heard: Heard = { tokens: [], statements: [] };
   const sockets = new Set<Socket>();
   const admitted = async (socket: Socket) => {
     if (options.tls === undefined) {
-      return admit(socket, await first(socket), connectionString, options, tokens);
+      return admit(socket, await first(socket), connectionString, options, heard);
     }
     const secure = await encrypted(socket, options.tls);
     sockets.add(secure.on("error", () => {}));
     const startup = await first(secure);
     return secure.servername
-      ? admit(secure, startup, connectionString, options, tokens)
+      ? admit(secure, startup, connectionString, options, heard)
       : passOn(secure, startup, connectionString);
   };
   const server = createServer((socket) => {
@@ -58,7 +65,7 @@ export async function startRdsProxy(connectionString: string, options: RdsProxyO
   await once(server, "listening");
   return {
     port: (server.address() as AddressInfo).port,
-    tokens,
+    ...heard,
     forget() {
       for (const socket of sockets) {
         socket.unpipe().removeAllListeners("data").resume();
@@ -93,7 +100,7 @@ async function admit(
   startup: Buffer,
   connectionString: string,
   options: RdsProxyOptions,
-  tokens: string[],
+  heard: Heard,
 ): Promise<void> {
   const fields = startup.subarray(8).toString().split("\0");
   const user = fields[fields.indexOf("user") + 1] ?? "";
@@ -102,7 +109,7 @@ async function admit(
   if (!token.includes("X-Amz-Signature=") || new URL(`https://${token}`).searchParams.get("DBUser") !== user) {
     throw new Error("This is not a token that was signed for this role.");
   }
-  tokens.push(token);
+  heard.tokens.push(token);
   const client = new pg.Client({ connectionString });
   client.on("error", () => {});
   await client.connect();
@@ -112,8 +119,25 @@ async function admit(
   const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
   stream.removeAllListeners("data");
   socket.write(WELCOME);
+  listen(socket, heard);
   socket.pipe(stream).pipe(socket);
   socket.on("close", () => stream.destroy());
+}
+
+/** Reads the client's messages: `Q` is a statement, `P` prepares one under a name, then its text. */
+function listen(socket: Socket, { statements }: Heard): void {
+  let rest = Buffer.alloc(0);
+  socket.on("data", (data: Buffer) => {
+    rest = Buffer.concat([rest, data]);
+    while (rest.length >= 5 && rest.length > rest.readInt32BE(1)) {
+      const end = rest.readInt32BE(1) + 1;
+      const [first = "", second = ""] = rest.subarray(5, end).toString().split("\0");
+      const type = String.fromCharCode(rest[0] ?? 0);
+      if (type === "Q") statements.push({ name: "", text: first });
+      if (type === "P") statements.push({ name: first, text: second });
+      rest = rest.subarray(end);
+    }
+  });
 }
 
 async function passOn(socket: Socket, startup: Buffer, connectionString: string): Promise<void> {

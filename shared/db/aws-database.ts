@@ -5,7 +5,7 @@ import { types } from "./pool.ts";
 import { type Database, isDatabaseError } from "./transaction.ts";
 
 export interface AwsDatabaseOptions {
-  /** RDS Proxy's endpoint. */
+  /** RDS Proxy's endpoint, or the cluster's own. */
   readonly host: string;
   readonly port: number;
   readonly database: string;
@@ -14,6 +14,8 @@ export interface AwsDatabaseOptions {
   readonly region: string;
   /** Off only for an emulator, which has no certificate. */
   readonly tls: boolean;
+  /** How long a connection may take, in milliseconds; then whoever asked for it is refused, before any write. */
+  readonly connectMs: number;
   readonly log: Log;
 }
 
@@ -22,11 +24,13 @@ const QUIET_MS = 5000;
 const PING_MS = 2000;
 
 export interface AwsDatabase extends Database {
+  /** Gives the connection up; the next statement makes a new one. */
+  disconnect(): Promise<void>;
   end(): Promise<void>;
 }
 
 /**
- * The database of one warm Lambda environment: one connection through RDS Proxy, which holds the real pool.
+ * The database of one warm Lambda environment: one connection, through RDS Proxy, which holds the real pool.
  *
  * No password exists. Each new connection asks for a token, signed on this machine with the function's own role and
  * good for 15 minutes; a connection outlives its token. The proxy's certificate is from Amazon's public authority,
@@ -36,35 +40,25 @@ export interface AwsDatabase extends Database {
  * until something is sent, so one that has been quiet is asked first, and replaced when it does not answer.
  */
 export function awsDatabase(options: AwsDatabaseOptions): AwsDatabase {
-  const { host, port, database, user, region, log } = options;
-  const signer = new Signer({ hostname: host, port, username: user, region });
-  const pool = new pg.Pool({
-    host,
-    port,
-    database,
-    user,
-    password: () => signer.getAuthToken(),
-    ssl: options.tls ? { rejectUnauthorized: true } : false,
-    max: 1,
-    types,
-    connectionTimeoutMillis: 10_000,
-    idleTimeoutMillis: 0,
-    application_name: "mango",
-  });
+  const { log } = options;
+  let pool = poolOf(options);
   let lastUse = Date.now();
   const used = () => {
     lastUse = Date.now();
   };
-  pool.on("error", (error) => {
-    log.warn("An idle database connection was lost and will be replaced.", { error: error.name });
-  });
-  pool.on("connect", (client) => {
-    used();
-    // The pool listens only while a client is idle; an unheard `error` of one in use would end the process. Whoever
-    // uses it is told by its statement.
-    client.on("error", () => {});
-  });
-  pool.on("release", used);
+  const listen = () => {
+    pool.on("error", (error) => {
+      log.warn("An idle database connection was lost and will be replaced.", { error: error.name });
+    });
+    pool.on("connect", (client) => {
+      used();
+      // The pool listens only while a client is idle; an unheard `error` of one in use would end the process. Whoever
+      // uses it is told by its statement.
+      client.on("error", () => {});
+    });
+    pool.on("release", used);
+  };
+  listen();
 
   async function connect(): Promise<pg.PoolClient> {
     const client = await pool.connect();
@@ -90,8 +84,33 @@ export function awsDatabase(options: AwsDatabaseOptions): AwsDatabase {
         client.release(broken);
       }
     },
+    async disconnect() {
+      if (pool.totalCount > 0) {
+        const before = pool;
+        pool = poolOf(options);
+        listen();
+        await before.end();
+      }
+    },
     end: () => pool.end(),
   };
+}
+
+function poolOf({ host, port, database, user, region, tls, connectMs }: AwsDatabaseOptions): pg.Pool {
+  const signer = new Signer({ hostname: host, port, username: user, region });
+  return new pg.Pool({
+    host,
+    port,
+    database,
+    user,
+    password: () => signer.getAuthToken(),
+    ssl: tls ? { rejectUnauthorized: true } : false,
+    max: 1,
+    types,
+    connectionTimeoutMillis: connectMs,
+    idleTimeoutMillis: 0,
+    application_name: "mango",
+  });
 }
 
 async function answers(client: pg.PoolClient): Promise<boolean> {

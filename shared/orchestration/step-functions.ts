@@ -15,12 +15,16 @@ import type { Orchestrator } from "../ports/orchestrator.ts";
 export function stepFunctionsOrchestrator(options: {
   readonly client: SFNClient;
   readonly stateMachineArn: string;
+  /** The trace that a started execution goes on with. */
+  readonly traceHeader?: () => string | undefined;
 }): Orchestrator {
   const { client, stateMachineArn } = options;
   return {
     async start({ name, input }) {
       try {
-        await client.send(new StartExecutionCommand({ stateMachineArn, name, input }));
+        await client.send(
+          new StartExecutionCommand({ stateMachineArn, name, input, traceHeader: options.traceHeader?.() }),
+        );
         return "started";
       } catch (error) {
         if (error instanceof ExecutionAlreadyExists) {

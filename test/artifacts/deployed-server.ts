@@ -4,7 +4,7 @@ import { addEnvironmentKey, ensureWorkspace, setApiKey } from "../../shared/work
 import { checkedFetch } from "../contract/answer-check.ts";
 import type { Requests } from "../e2e/event-feed.ts";
 import { type FakeModel, type FakeScript, startFakeModel } from "../fake-model/server.ts";
-import { type Region, startRegion } from "./region/region.ts";
+import { type Region, type RegionOptions, startRegion } from "./region/region.ts";
 
 export interface DeployedServer extends Requests {
   readonly region: Region;
@@ -19,12 +19,13 @@ export interface DeployedServer extends Requests {
 const WORKSPACE = "wrkspc_first";
 
 export async function startDeployedServer(
-  options: { readonly script?: FakeScript; readonly context?: Readonly<Record<string, string>> } = {},
+  options: { readonly script?: FakeScript } & Omit<RegionOptions, "modelUrl"> = {},
 ): Promise<DeployedServer> {
-  const model = await startFakeModel(options.script === undefined ? {} : { script: options.script });
+  const { script, ...rest } = options;
+  const model = await startFakeModel(script === undefined ? {} : { script });
   let region: Region;
   try {
-    region = await startRegion({ modelUrl: model.url, ...(options.context && { context: options.context }) });
+    region = await startRegion({ ...rest, modelUrl: model.url });
   } catch (error) {
     await model.close();
     throw error;

@@ -11,7 +11,7 @@ let server: DeployedServer;
 
 beforeAll(async () => {
   server = await startDeployedServer();
-}, 180_000);
+}, 400_000);
 afterAll(() => server?.close(), 60_000);
 
 const TURN = [

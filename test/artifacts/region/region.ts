@@ -23,11 +23,14 @@ import { StepFunctions } from "../../../local/stepfunctions/step-functions.ts";
 import { createPool } from "../../../shared/db/pool.ts";
 import type { Log } from "../../../shared/ports/log.ts";
 import { Assembly, type Existing, type Resource } from "./assembly.ts";
+import { type EventServices, eventServices } from "./events.ts";
 import type { LambdaFunction } from "./lambda-environment.ts";
 import { LambdaService } from "./lambda-service.ts";
-import { arn, REGION } from "./names.ts";
+import { ACCOUNT, arn, REGION } from "./names.ts";
+import { type QueueService, startQueues } from "./queue.ts";
 import { RestApi } from "./rest-api.ts";
 import { startSecrets } from "./secrets.ts";
+import { startThrottle, type Throttle } from "./throttle.ts";
 
 /** The name that the deployment is given for the model's endpoint; here it leads to the test's own. */
 const MODEL = "https://model.example";
@@ -46,6 +49,11 @@ export interface Region {
   /** The API's base URL. */
   readonly url: string;
   readonly proxy: RdsProxy;
+  readonly throttle: Throttle;
+  readonly queues: QueueService;
+  readonly events: EventServices;
+  /** How often Step Functions invokes each task's function: Lambda may do so more than once. 1 by default. */
+  readonly tasks: { invocations: number };
   /** To the product's database, past the proxy and with every right. */
   readonly administrator: pg.Pool;
   /** Names of our functions: `Api`, `CallModel`. */
@@ -58,6 +66,8 @@ export interface Region {
 export interface RegionOptions {
   readonly modelUrl: string;
   readonly context?: Readonly<Record<string, string>>;
+  /** More state machines, by name: definitions with the substitutions of the template's own. */
+  readonly definitions?: Readonly<Record<string, string>>;
 }
 
 /** Deploys: the migrations have run when it resolves. Whatever was started is ended by `close`, or by a failure. */
@@ -109,7 +119,9 @@ async function deploy(options: RegionOptions, undo: (() => unknown)[]): Promise<
   });
   undo.push(() => proxy.close());
 
-  const existing = names(proxy.port);
+  const queues = await startQueues();
+  undo.push(() => queues.close());
+  const existing = names(proxy.port, queues.url);
   const secrets = await startSecrets(secretValues(assembly));
   undo.push(() => secrets.close());
   const dynamoDb = await startTables(assembly, existing);
@@ -122,16 +134,25 @@ async function deploy(options: RegionOptions, undo: (() => unknown)[]): Promise<
 
   const states = createStepFunctionsPool(withDatabase(postgres.connectionString, "states"));
   undo.push(() => states.end());
-  const running: { lambda?: LambdaService } = {};
+  const running: { lambda?: LambdaService; events?: EventServices } = {};
+  const tasks = { invocations: 1 };
   const stepFunctions = new StepFunctions({
     pool: states,
     log: unheard,
     accessKeyId: ACCESS_KEY,
-    stateMachines: stateMachines(assembly, existing),
-    invoke: (functionArn, payload) => called(running).call(functionArn, payload),
+    stateMachines: stateMachines(assembly, existing, options.definitions ?? {}),
+    invoke: async (functionArn, payload) => {
+      const calls = Array.from({ length: tasks.invocations }, () => called(running).call(functionArn, payload));
+      // The state hears of the first; what becomes of a doubled invocation nobody learns.
+      for (const doubled of calls.slice(1)) doubled.catch(() => {});
+      return calls[0];
+    },
+    onExecutionClosed: (execution) => void running.events?.executionClosed(execution).catch(() => {}),
   });
   await stepFunctions.start();
   undo.push(() => stepFunctions.stop());
+  const throttle = await startThrottle(stepFunctions.endpoint);
+  undo.push(() => throttle.close());
 
   const lambda = new LambdaService(functions, {
     PATH: process.env["PATH"] ?? "",
@@ -139,12 +160,15 @@ async function deploy(options: RegionOptions, undo: (() => unknown)[]): Promise<
     AWS_LAMBDA_INITIALIZATION_TYPE: "on-demand",
     AWS_ACCESS_KEY_ID: ACCESS_KEY,
     AWS_SECRET_ACCESS_KEY: "secret",
-    AWS_ENDPOINT_URL_SFN: stepFunctions.endpoint,
+    AWS_ENDPOINT_URL_SFN: throttle.url,
+    AWS_ENDPOINT_URL_SQS: queues.url,
     AWS_ENDPOINT_URL_DYNAMODB: dynamoDb.url,
     AWS_ENDPOINT_URL_SECRETS_MANAGER: secrets.url,
     NODE_EXTRA_CA_CERTS: authority,
   });
   running.lambda = lambda;
+  const events = eventServices(assembly, existing, lambda, queues);
+  running.events = events;
   undo.push(() => lambda.stop());
   const functionNamed = (name: string) => {
     const found = functions.find((fn) => fn.name.includes(`${name}Function`) && !fn.name.includes("Provider"));
@@ -163,6 +187,10 @@ async function deploy(options: RegionOptions, undo: (() => unknown)[]): Promise<
     stepFunctions,
     url,
     proxy,
+    throttle,
+    queues,
+    events,
+    tasks,
     administrator,
     functionNamed,
     secrets: [MODEL_KEY, OWNER_PASSWORD],
@@ -213,7 +241,7 @@ function secretValues(assembly: Assembly): Map<string, string> {
 }
 
 /** What each resource is called here. The proxy is reached by name and the cluster by address: see `rds-proxy.ts`. */
-function names(databasePort: number): Existing {
+function names(databasePort: number, queuesUrl: string): Existing {
   return ({ id, Type, Properties }, attribute) => {
     switch (`${Type} ${attribute}`) {
       case "AWS::RDS::DBProxy Endpoint":
@@ -230,6 +258,14 @@ function names(databasePort: number): Existing {
         return secretArn(Properties.SecretId.Ref);
       case "AWS::Lambda::Function Arn":
         return lambdaArn(id);
+      case "AWS::Lambda::Function ":
+        return id;
+      case "AWS::StepFunctions::StateMachine ":
+        return arn("states", `stateMachine:${Properties.StateMachineName}`);
+      case "AWS::SQS::Queue ":
+        return `${queuesUrl}/${ACCOUNT}/${id}`;
+      case "AWS::SQS::Queue Arn":
+        return arn("sqs", id);
       default:
         return undefined;
     }
@@ -282,10 +318,10 @@ function lambdaFunction(
   };
 }
 
-function stateMachines(assembly: Assembly, existing: Existing) {
-  return assembly.ofType("AWS::StepFunctions::StateMachine").map(({ Properties }) => ({
-    name: Properties.StateMachineName as string,
-    definition: Properties.DefinitionString as string,
-    substitutions: assembly.resolve(Properties.DefinitionSubstitutions, existing) as Record<string, string>,
-  }));
+function stateMachines(assembly: Assembly, existing: Existing, more: Readonly<Record<string, string>>) {
+  return assembly.ofType("AWS::StepFunctions::StateMachine").flatMap(({ Properties }) => {
+    const substitutions = assembly.resolve(Properties.DefinitionSubstitutions, existing) as Record<string, string>;
+    const definitions = { [Properties.StateMachineName]: Properties.DefinitionString, ...more };
+    return Object.entries<string>(definitions).map(([name, definition]) => ({ name, definition, substitutions }));
+  });
 }
