@@ -19,13 +19,13 @@ export interface DeployedServer extends Requests {
 const WORKSPACE = "wrkspc_first";
 
 export async function startDeployedServer(
-  options: { readonly script?: FakeScript } & Omit<RegionOptions, "modelUrl"> = {},
+  options: { readonly script?: FakeScript } & Partial<RegionOptions> = {},
 ): Promise<DeployedServer> {
   const { script, ...rest } = options;
   const model = await startFakeModel(script === undefined ? {} : { script });
   let region: Region;
   try {
-    region = await startRegion({ ...rest, modelUrl: model.url });
+    region = await startRegion({ modelUrl: model.url, ...rest });
   } catch (error) {
     await model.close();
     throw error;

@@ -1,10 +1,6 @@
-import { existsSync } from "node:fs";
-import path from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import type { ScriptedServer } from "./scripted-model.ts";
-import { calls, messagesOf, resultsOf, resultText, says, startScriptedServer, toolUse } from "./scripted-model.ts";
+import { calls, messagesOf, resultsOf, resultText, says, toolUse } from "./scripted-model.ts";
 import {
-  ask,
   confirmation,
   customResult,
   customTool,
@@ -16,15 +12,15 @@ import {
   toolResult,
   toolset,
 } from "./session-driver.ts";
+import { startTarget, type Target } from "./target.ts";
 
-let scripted: ScriptedServer;
-let withWorker: ScriptedServer;
+let scripted: Target;
 let session: SessionDriver;
 beforeAll(async () => {
-  [scripted, withWorker] = await Promise.all([startScriptedServer(), startScriptedServer({ worker: true })]);
+  scripted = await startTarget();
 });
 afterEach(() => session.close());
-afterAll(() => Promise.all([scripted.close(), withWorker.close()]));
+afterAll(() => scripted.close());
 
 async function customCalls(count: number) {
   const uses = Array.from({ length: count }, (_, index) => toolUse(`toolu_${index}`, "lookup", { q: `q${index}` }));
@@ -140,34 +136,4 @@ test("a result without content is accepted, and the model gets a valid result", 
   expect(resultsOf(provider, 1)).toMatchObject([{ type: "tool_result", tool_use_id: "toolu_0" }]);
   const emptyTexts = messagesOf(provider, 1).flatMap(({ content }) => content.filter((block) => block.text === ""));
   expect(emptyTexts).toEqual([]);
-});
-
-test("the real worker runs an allowed call only after the confirmation, and never a denied one", async () => {
-  const provider = await withWorker.script(
-    calls(
-      toolUse("toolu_yes", "bash", { command: "echo yes > yes.txt" }),
-      toolUse("toolu_no", "bash", { command: "echo no > no.txt" }),
-    ),
-    says("Done."),
-  );
-  session = await SessionDriver.open(withWorker.server, { tools: [toolset(ask("bash"))] });
-  await session.send(message("both"));
-  const uses = await session.untilAsked();
-  const yes = uses.find((use) => use.input?.["command"] === "echo yes > yes.txt");
-  const no = uses.find((use) => use.input?.["command"] === "echo no > no.txt");
-  if (!yes || !no) throw new Error("The idle named too few calls.");
-  const file = (name: string) => path.join(withWorker.server.workspaceRoot, session.id, name);
-  expect(existsSync(file("yes.txt"))).toBe(false);
-
-  await session.send(confirmation(no, "deny", { deny_message: "Keep out." }), confirmation(yes, "allow"));
-  await session.until(isTurnEnd);
-  expect(existsSync(file("yes.txt"))).toBe(true);
-  expect(existsSync(file("no.txt"))).toBe(false);
-  const events = await session.list();
-  expect(events.filter(isType("user.tool_result")).map((event) => event.tool_use_id)).toEqual([yes.id]);
-  expect(events.filter(isType("agent.tool_result")).map((event) => event.tool_use_id)).toEqual([no.id]);
-  expect(resultsOf(provider, 1).map((block) => [block.tool_use_id, block.is_error ?? false])).toEqual([
-    ["toolu_yes", false],
-    ["toolu_no", true],
-  ]);
 });

@@ -4,25 +4,16 @@ import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { CRITERIA } from "../../shared/permissions/criteria.ts";
 import type { FakeReply } from "../fake-model/replies.ts";
 import { type FakeModel, type RecordedRequest, startFakeModel } from "../fake-model/server.ts";
-import type { ScriptedServer } from "./scripted-model.ts";
-import {
-  calls,
-  reply,
-  resultsOf,
-  resultText,
-  says,
-  startScriptedServer,
-  textBlock,
-  toolUse,
-} from "./scripted-model.ts";
+import { calls, reply, resultsOf, resultText, says, textBlock, toolUse } from "./scripted-model.ts";
 import { confirmation, isTurnEnd, isType, message, SessionDriver, toolset } from "./session-driver.ts";
+import { startTarget, type Target } from "./target.ts";
 
 // The policy auto over HTTP: a Messages endpoint plays the agent's model and the evaluator, a real worker runs calls.
-let scripted: ScriptedServer;
+let scripted: Target;
 let session: SessionDriver;
 let provider: FakeModel | undefined;
 beforeAll(async () => {
-  scripted = await startScriptedServer({ worker: true });
+  scripted = await startTarget({ worker: true });
 });
 afterEach(async () => {
   session.close();

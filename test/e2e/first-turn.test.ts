@@ -1,11 +1,15 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { startTestServer, type TestServer } from "../server.ts";
+import { type BlackBox, startTarget, type Target } from "./target.ts";
 
-let server: TestServer;
+let target: Target;
+let server: BlackBox;
 beforeAll(async () => {
-  server = await startTestServer();
+  target = await startTarget();
+  server = target.server;
+  // Nothing is scripted: the model answers by the offline rules.
+  await target.script();
 });
-afterAll(() => server.close());
+afterAll(() => target.close());
 
 test("the official client sees running, the request, deltas, the message, its end, and idle last", async () => {
   const agent = await server.client.beta.agents.create({ name: "Echo", model: "offline" });

@@ -1,13 +1,13 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { failure } from "../fake-model/replies.ts";
-import type { ScriptedServer } from "./scripted-model.ts";
-import { messagesOf, says, startScriptedServer, userTexts } from "./scripted-model.ts";
+import { messagesOf, says, userTexts } from "./scripted-model.ts";
 import { isIdle, isTurnEnd, isType, message, SessionDriver, textOf } from "./session-driver.ts";
+import { startTarget, type Target } from "./target.ts";
 
-let scripted: ScriptedServer;
+let scripted: Target;
 let session: SessionDriver;
 beforeAll(async () => {
-  scripted = await startScriptedServer();
+  scripted = await startTarget();
 });
 afterEach(() => session.close());
 afterAll(() => scripted.close());

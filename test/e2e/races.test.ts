@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { Event } from "./event-feed.ts";
-import { calls, type ScriptedServer, says, startScriptedServer, toolUse } from "./scripted-model.ts";
+import { calls, says, toolUse } from "./scripted-model.ts";
 import {
   ask,
   confirmation,
@@ -12,12 +12,13 @@ import {
   SessionDriver,
   toolset,
 } from "./session-driver.ts";
+import { startTarget, type Target } from "./target.ts";
 
 // Whatever commits first wins; what these tests demand holds in every order, so that none of them depends on luck.
-let scripted: ScriptedServer;
+let scripted: Target;
 let sessions: SessionDriver[] = [];
 beforeAll(async () => {
-  scripted = await startScriptedServer();
+  scripted = await startTarget();
 });
 afterEach(() => {
   for (const session of sessions.splice(0)) session.close();

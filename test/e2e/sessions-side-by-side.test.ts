@@ -1,13 +1,14 @@
 import path from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { calls, type ScriptedServer, startScriptedServer, toolUse } from "./scripted-model.ts";
+import { calls, toolUse } from "./scripted-model.ts";
 import { ask, confirmation, isTurnEnd, isType, message, SessionDriver, textOf, toolset } from "./session-driver.ts";
+import { startTarget, type Target } from "./target.ts";
 
 // A server and a worker for each test: the worker stays with a session for a while after its turn, and has eight hands.
-let scripted: ScriptedServer;
+let scripted: Target;
 let session: SessionDriver;
 beforeEach(async () => {
-  scripted = await startScriptedServer({ worker: true });
+  scripted = await startTarget({ worker: true });
 });
 afterEach(async () => {
   session.close();

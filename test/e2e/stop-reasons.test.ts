@@ -7,18 +7,17 @@ import {
   reply,
   resultsOf,
   resultText,
-  type ScriptedServer,
   says,
-  startScriptedServer,
   textBlock,
   toolUse,
 } from "./scripted-model.ts";
 import { isTurnEnd, isType, message, SessionDriver, textOf, toolset } from "./session-driver.ts";
+import { startTarget, type Target } from "./target.ts";
 
-let scripted: ScriptedServer;
+let scripted: Target;
 let session: SessionDriver;
 beforeAll(async () => {
-  scripted = await startScriptedServer();
+  scripted = await startTarget();
 });
 afterEach(() => session.close());
 afterAll(() => scripted.close());

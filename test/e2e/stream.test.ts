@@ -1,22 +1,14 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { type Event, EventFeed, type Frame } from "./event-feed.ts";
-import {
-  calls,
-  held,
-  reply,
-  type ScriptedServer,
-  says,
-  startScriptedServer,
-  textBlock,
-  toolUse,
-} from "./scripted-model.ts";
+import { calls, held, reply, says, textBlock, toolUse } from "./scripted-model.ts";
 import { customResult, customTool, isTurnEnd, isType, message, SessionDriver, textOf } from "./session-driver.ts";
+import { startTarget, type Target } from "./target.ts";
 
-let scripted: ScriptedServer;
+let scripted: Target;
 let session: SessionDriver;
 const feeds: EventFeed[] = [];
 beforeAll(async () => {
-  scripted = await startScriptedServer();
+  scripted = await startTarget();
 });
 afterEach(() => {
   session.close();

@@ -1,11 +1,12 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { calls, reply, type ScriptedServer, says, startScriptedServer, textBlock, toolUse } from "./scripted-model.ts";
+import { calls, reply, says, textBlock, toolUse } from "./scripted-model.ts";
 import { customResult, customTool, isTurnEnd, isType, message, SessionDriver } from "./session-driver.ts";
+import { startTarget, type Target } from "./target.ts";
 
-let scripted: ScriptedServer;
+let scripted: Target;
 let session: SessionDriver;
 beforeAll(async () => {
-  scripted = await startScriptedServer();
+  scripted = await startTarget();
 });
 afterEach(() => session.close());
 afterAll(() => scripted.close());

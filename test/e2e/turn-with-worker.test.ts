@@ -1,14 +1,15 @@
+import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import type { ScriptedServer } from "./scripted-model.ts";
-import { calls, messagesOf, resultsOf, resultText, says, startScriptedServer, toolUse } from "./scripted-model.ts";
-import { isTurnEnd, isType, message, SessionDriver, textOf, toolset } from "./session-driver.ts";
+import { calls, messagesOf, resultsOf, resultText, says, toolUse } from "./scripted-model.ts";
+import { ask, confirmation, isTurnEnd, isType, message, SessionDriver, textOf, toolset } from "./session-driver.ts";
+import { startTarget, type Target } from "./target.ts";
 
-let scripted: ScriptedServer;
+let scripted: Target;
 let session: SessionDriver;
 beforeAll(async () => {
-  scripted = await startScriptedServer({ worker: true });
+  scripted = await startTarget({ worker: true });
 });
 afterEach(() => session.close());
 afterAll(() => scripted.close());
@@ -148,4 +149,33 @@ test("provider ids of calls never reach a client", async () => {
   await session.until(isTurnEnd);
   expect(JSON.stringify(await session.list())).not.toContain("toolu_private");
   expect(session.feed.frames.map((frame) => frame.raw).join("")).not.toContain("toolu_private");
+});
+
+test("the real worker runs an allowed call only after the confirmation, and never a denied one", async () => {
+  const provider = await scripted.script(
+    calls(
+      toolUse("toolu_yes", "bash", { command: "echo yes > yes.txt" }),
+      toolUse("toolu_no", "bash", { command: "echo no > no.txt" }),
+    ),
+    says("Done."),
+  );
+  session = await SessionDriver.open(scripted.server, { tools: [toolset(ask("bash"))] });
+  await session.send(message("both"));
+  const uses = await session.untilAsked();
+  const yes = uses.find((use) => use.input?.["command"] === "echo yes > yes.txt");
+  const no = uses.find((use) => use.input?.["command"] === "echo no > no.txt");
+  if (!yes || !no) throw new Error("The idle named too few calls.");
+  expect(existsSync(fileOf("yes.txt"))).toBe(false);
+
+  await session.send(confirmation(no, "deny", { deny_message: "Keep out." }), confirmation(yes, "allow"));
+  await session.until(isTurnEnd);
+  expect(existsSync(fileOf("yes.txt"))).toBe(true);
+  expect(existsSync(fileOf("no.txt"))).toBe(false);
+  const events = await session.list();
+  expect(events.filter(isType("user.tool_result")).map((event) => event.tool_use_id)).toEqual([yes.id]);
+  expect(events.filter(isType("agent.tool_result")).map((event) => event.tool_use_id)).toEqual([no.id]);
+  expect(resultsOf(provider, 1).map((block) => [block.tool_use_id, block.is_error ?? false])).toEqual([
+    ["toolu_yes", false],
+    ["toolu_no", true],
+  ]);
 });

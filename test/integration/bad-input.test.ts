@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { createSession, listEvents, message } from "../e2e/session-driver.ts";
 import { startTestServer, type TestServer } from "../server.ts";
 import { type BadRequest, countRows, expectRefused } from "./refusals.ts";
-import { createSession, listEvents, message } from "./session-driver.ts";
 
 let server: TestServer;
 let agentId: string;

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { newSecret } from "../../shared/contract/ids.ts";
 import { addEnvironmentKey } from "../../shared/workspaces/keys.ts";
-import type { Event } from "./event-feed.ts";
+import type { Event } from "../e2e/event-feed.ts";
+import { calls, type ScriptedServer, says, startScriptedServer, toolUse } from "../e2e/scripted-model.ts";
+import { ask, confirmation, isTurnEnd, message, SessionDriver, toolResult, toolset } from "../e2e/session-driver.ts";
 import { countRows, send } from "./refusals.ts";
-import { calls, type ScriptedServer, says, startScriptedServer, toolUse } from "./scripted-model.ts";
-import { ask, confirmation, isTurnEnd, message, SessionDriver, toolResult, toolset } from "./session-driver.ts";
 
 interface Work {
   readonly id: string;

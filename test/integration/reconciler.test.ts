@@ -1,6 +1,5 @@
 import { afterEach, expect, test } from "vitest";
 import { executionLost, reconcile } from "../../shared/turns/reconcile.ts";
-import { startTestServer, type TestServer } from "../server.ts";
 import {
   ask,
   confirmation,
@@ -11,7 +10,8 @@ import {
   message,
   SessionDriver,
   toolset,
-} from "./session-driver.ts";
+} from "../e2e/session-driver.ts";
+import { startTestServer, type TestServer } from "../server.ts";
 
 let server: TestServer;
 afterEach(() => server.close());

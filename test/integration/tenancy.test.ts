@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ensureWorkspace, setApiKey } from "../../shared/workspaces/keys.ts";
+import { calls, type ScriptedServer, says, startScriptedServer, toolUse } from "../e2e/scripted-model.ts";
+import { customResult, customTool, isTurnEnd, message, SessionDriver } from "../e2e/session-driver.ts";
 import { countRows, send } from "./refusals.ts";
-import { calls, type ScriptedServer, says, startScriptedServer, toolUse } from "./scripted-model.ts";
-import { customResult, customTool, isTurnEnd, message, SessionDriver } from "./session-driver.ts";
 
 const OTHER_KEY = "sk-mango-other-key-000000";
 let scripted: ScriptedServer;

@@ -7,7 +7,7 @@ import {
   says,
   startScriptedServer,
   toolUse,
-} from "./scripted-model.ts";
+} from "../e2e/scripted-model.ts";
 import {
   ask,
   confirmation,
@@ -19,7 +19,7 @@ import {
   textOf,
   toolResult,
   toolset,
-} from "./session-driver.ts";
+} from "../e2e/session-driver.ts";
 
 // No worker here: the tests answer in its place, so that every order of answers can be had.
 let scripted: ScriptedServer;

@@ -11,7 +11,7 @@ import {
   startSilentProvider,
   toolUse,
   userTexts,
-} from "./scripted-model.ts";
+} from "../e2e/scripted-model.ts";
 import {
   ask,
   confirmation,
@@ -24,7 +24,7 @@ import {
   textOf,
   toolResult,
   toolset,
-} from "./session-driver.ts";
+} from "../e2e/session-driver.ts";
 
 let scripted: ScriptedServer;
 let session: SessionDriver;

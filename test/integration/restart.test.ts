@@ -1,9 +1,18 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { Event } from "./event-feed.ts";
+import type { Event } from "../e2e/event-feed.ts";
+import {
+  ask,
+  confirmation,
+  isTurnEnd,
+  isType,
+  message,
+  SessionDriver,
+  textOf,
+  toolset,
+} from "../e2e/session-driver.ts";
 import { cleanUp, makeDataDir, processesOf, type RealServer, startAndEnd, startRealServer } from "./real-server.ts";
-import { ask, confirmation, isTurnEnd, isType, message, SessionDriver, textOf, toolset } from "./session-driver.ts";
 
 // A start brings its own PostgreSQL and is done several times; a turn that was cut off waits for a lease to expire.
 const PATIENCE = 120_000;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { purgeDeleted } from "../../shared/sessions/purge.ts";
+import { ask, isTurnEnd, message, SessionDriver, toolset } from "../e2e/session-driver.ts";
 import { startTestServer, type TestServer } from "../server.ts";
-import { ask, isTurnEnd, message, SessionDriver, toolset } from "./session-driver.ts";
 
 let server: TestServer;
 beforeAll(async () => {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { createSession } from "../e2e/session-driver.ts";
 import { startTestServer, type TestServer } from "../server.ts";
 import { type BadRequest, countRows, expectRefused, send } from "./refusals.ts";
-import { createSession } from "./session-driver.ts";
 
 let server: TestServer;
 let agentId: string;

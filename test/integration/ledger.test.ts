@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { EventFeed } from "./event-feed.ts";
-import { calls, type ScriptedServer, says, startScriptedServer, toolUse } from "./scripted-model.ts";
-import { customResult, customTool, isTurnEnd, isType, message, SessionDriver } from "./session-driver.ts";
+import { EventFeed } from "../e2e/event-feed.ts";
+import { calls, type ScriptedServer, says, startScriptedServer, toolUse } from "../e2e/scripted-model.ts";
+import { customResult, customTool, isTurnEnd, isType, message, SessionDriver } from "../e2e/session-driver.ts";
 
 let scripted: ScriptedServer;
 let session: SessionDriver;

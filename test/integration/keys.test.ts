@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { createSession, message } from "../e2e/session-driver.ts";
 import { API_KEY, startTestServer, type TestServer } from "../server.ts";
 import { expectRefused } from "./refusals.ts";
-import { createSession, message } from "./session-driver.ts";
 
 let server: TestServer;
 let sessionId: string;
