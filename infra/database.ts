@@ -14,9 +14,9 @@ export interface DatabaseProps {
   readonly settings: Settings;
 }
 
-export const DATABASE_NAME = "mango";
+const DATABASE_NAME = "mango";
 /** May change rows; has no password. The migrator makes it. */
-export const APPLICATION_ROLE = "mango_app";
+const APPLICATION_ROLE = "mango_app";
 /** Owns the tables. */
 const OWNER_ROLE = "mango_owner";
 
@@ -37,10 +37,12 @@ export class Database extends Construct {
   readonly proxy: rds.DatabaseProxy | undefined;
   /** The owner's credentials; only the migrator reads them. */
   readonly ownerSecret: ISecret;
+  readonly #emulator: string | undefined;
 
   constructor(scope: Construct, id: string, props: DatabaseProps) {
     super(scope, id);
     const { network, key, settings } = props;
+    this.#emulator = settings.emulatorDatabase;
     const { retainData: retain, scaleToZero } = settings;
     const engine = rds.DatabaseClusterEngine.auroraPostgres({ version: rds.AuroraPostgresEngineVersion.VER_17_9 });
     this.cluster = new rds.DatabaseCluster(this, "Cluster", {
@@ -91,14 +93,25 @@ export class Database extends Construct {
     );
   }
 
-  /** Where the functions find it. */
-  get host(): string {
-    return this.proxy?.endpoint ?? this.cluster.clusterEndpoint.hostname;
+  /** Where the functions find it. The proxy listens on the cluster's port. */
+  get variables(): Record<string, string> {
+    return this.#addressed(this.proxy?.endpoint ?? this.cluster.clusterEndpoint.hostname);
   }
 
-  /** The proxy listens on the cluster's port. */
-  get port(): string {
-    return Token.asString(this.cluster.clusterEndpoint.port);
+  /** Where the migrator finds it: the writer itself, because its lock and its DDL would pin the proxy. */
+  get writerVariables(): Record<string, string> {
+    return this.#addressed(this.cluster.clusterEndpoint.hostname);
+  }
+
+  #addressed(host: string): Record<string, string> {
+    const [emulated, port] = this.#emulator?.split(":") ?? [];
+    return {
+      MANGO_DATABASE_HOST: emulated ?? host,
+      MANGO_DATABASE_PORT: port ?? Token.asString(this.cluster.clusterEndpoint.port),
+      MANGO_DATABASE_NAME: DATABASE_NAME,
+      MANGO_DATABASE_USER: APPLICATION_ROLE,
+      ...(emulated !== undefined && { MANGO_DATABASE_TLS: "off" }),
+    };
   }
 
   grantConnect(grantee: iam.IGrantable): void {

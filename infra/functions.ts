@@ -3,7 +3,6 @@ import type { IQueue } from "aws-cdk-lib/aws-sqs";
 import { Construct } from "constructs";
 import type { FunctionName } from "./bundles.ts";
 import type { DataStack } from "./data-stack.ts";
-import { APPLICATION_ROLE, DATABASE_NAME } from "./database.ts";
 import { Handler, LAMBDA_AUTHORITIES } from "./handler.ts";
 import { grant, type Right } from "./rights.ts";
 import type { Settings } from "./settings.ts";
@@ -122,10 +121,7 @@ export class Functions extends Construct {
       timeout: Duration.seconds(plan.seconds),
       memorySize: plan.memory ?? 512,
       environment: {
-        MANGO_DATABASE_HOST: data.database.host,
-        MANGO_DATABASE_PORT: data.database.port,
-        MANGO_DATABASE_NAME: DATABASE_NAME,
-        MANGO_DATABASE_USER: APPLICATION_ROLE,
+        ...data.database.variables,
         MANGO_LIVE_TABLE: data.live.table.tableName,
         MANGO_STATE_MACHINE_ARN: stateMachineArn,
         MANGO_RELAY_QUEUE_URL: props.relayQueue.queueUrl,

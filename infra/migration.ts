@@ -6,7 +6,6 @@ import { Provider } from "aws-cdk-lib/custom-resources";
 import { Construct } from "constructs";
 import { accept, managedPolicy } from "./accepted-findings.ts";
 import type { DataStack } from "./data-stack.ts";
-import { APPLICATION_ROLE, DATABASE_NAME } from "./database.ts";
 import { Handler, LAMBDA_AUTHORITIES } from "./handler.ts";
 import { grant } from "./rights.ts";
 import type { Settings } from "./settings.ts";
@@ -37,11 +36,7 @@ export class Migration extends Construct {
       timeout: Duration.minutes(14),
       memorySize: 512,
       environment: {
-        // The writer itself: the migrations' lock and DDL would pin the proxy.
-        MANGO_DATABASE_HOST: data.database.cluster.clusterEndpoint.hostname,
-        MANGO_DATABASE_PORT: data.database.port,
-        MANGO_DATABASE_NAME: DATABASE_NAME,
-        MANGO_DATABASE_USER: APPLICATION_ROLE,
+        ...data.database.writerVariables,
         MANGO_DATABASE_SECRET_ARN: data.database.ownerSecret.secretArn,
         NODE_EXTRA_CA_CERTS: LAMBDA_AUTHORITIES,
       },

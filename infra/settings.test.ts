@@ -73,6 +73,7 @@ test.each([
   [{ retainData: "no" }, /retainData: Invalid input/],
   [{ modelBaseUrl: "http://model.example" }, /modelBaseUrl: must be a URL that starts with https/],
   [{ modelBaseUrl: "https://model.example:8443" }, /modelBaseUrl: must use port 443/],
+  [{ emulatorDatabase: "postgres" }, /emulatorDatabase: must be a host and a port/],
   [{ streamLifeSeconds: "900" }, /streamLifeSeconds: Too big/],
   [{ alarmEmail: "me" }, /alarmEmail: Invalid email/],
 ])("%j is refused", (context, message) => {

@@ -31,8 +31,7 @@ export const Settings = z.strictObject({
   retainData: flag.default(true),
   /** A Messages endpoint, without `/v1/messages`. Its key goes into the secret that the stack makes. */
   modelBaseUrl: z
-    .url({ protocol: /^https$/, error: "must be a URL that starts with https://" })
-    .refine((url) => !URL.canParse(url) || new URL(url).port === "", "must use port 443: no other is let out")
+    .url({ protocol: /^https?$/, error: "must be a URL that starts with https://" })
     .default("https://api.anthropic.com"),
   modelAuth: z.enum(["x-api-key", "authorization-bearer"]).default("x-api-key"),
   /** How long a stream lives; its client then connects again and misses nothing. */
@@ -53,6 +52,14 @@ export const Settings = z.strictObject({
   certificateArn: z
     .string()
     .regex(/^arn:[\w-]+:acm:[\w-]+:\d{12}:certificate\/\S+$/, "must be the ARN of a certificate")
+    .optional(),
+  /**
+   * Only for an emulator: `host:port` of a PostgreSQL that lets the functions in whatever token they show, without TLS.
+   * The model may then be anywhere, too.
+   */
+  emulatorDatabase: z
+    .string()
+    .regex(/^[\w.-]+:\d{1,5}$/, "must be a host and a port")
     .optional(),
 });
 
@@ -105,9 +112,18 @@ function contradictions(settings: Settings): string[] {
     ...(natGateways === 0 && !ownEgress
       ? ["natGateways: 0 leaves the functions without the model and AWS; declare another way out with ownEgress=true"]
       : []),
+    ...(settings.emulatorDatabase === undefined ? modelProblems(settings.modelBaseUrl) : []),
     ...((domainName === undefined) === (certificateArn === undefined)
       ? []
       : ["domainName, certificateArn: are needed together"]),
+  ];
+}
+
+function modelProblems(url: string): string[] {
+  const { port, protocol } = new URL(url);
+  return [
+    ...(protocol === "https:" ? [] : ["modelBaseUrl: must be a URL that starts with https://"]),
+    ...(port === "" ? [] : ["modelBaseUrl: must use port 443: no other is let out"]),
   ];
 }
 

@@ -1,0 +1,91 @@
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { executionArn } from "../../local/stepfunctions/arn.ts";
+import { EventFeed } from "../../test/e2e/event-feed.ts";
+import { createSession, isTurnEnd, message, toolset } from "../../test/e2e/session-driver.ts";
+import { startTestServer, type TestServer } from "../../test/server.ts";
+import { synthesise } from "../testing/synthesised.ts";
+import { type Deployment, idleMonth, streamHour, total, turnCost } from "./cost.ts";
+import { deploymentOf } from "./deployment.ts";
+import { costDocument } from "./document.ts";
+import { MEASURED } from "./measured.ts";
+
+/** Round numbers, so that the sums can be followed by hand. */
+const ROUND: Deployment = {
+  memory: {
+    Api: 1024,
+    CallModel: 1024,
+    CompleteTurn: 1024,
+    GateTools: 1024,
+    AwaitActions: 1024,
+    Work: 1024,
+    Stream: 512,
+    Relay: 1024,
+  },
+  minCapacity: 1,
+  proxied: true,
+  natGateways: 1,
+  keys: 1,
+  secrets: 2,
+  alarmMetrics: 10,
+  dashboards: 1,
+  streamLifeSeconds: 360,
+};
+
+describe("the sums", () => {
+  test("of a turn: three states, ten seconds of a gigabyte, two short handlers, one request, fifty live messages", () => {
+    const expected = 0.000075 + (0.0000002 + 0.000133334) + 2 * (0.0000002 + 0.00000133334) + 0.0000035 + 0.00003125;
+
+    expect(total(turnCost(ROUND, { states: 3, rounds: 1 }))).toBeCloseTo(expected, 9);
+  });
+
+  test("of an idle month: a unit of Aurora, eight of the proxy, a NAT with its address", () => {
+    const items = Object.fromEntries(idleMonth(ROUND).map(({ what, dollars }) => [what, Number(dollars.toFixed(2))]));
+
+    expect(items).toMatchObject({ "Aurora, 1 units": 87.6, "RDS Proxy": 87.6, NAT: 36.5, "Keys and secrets": 1.8 });
+    expect(idleMonth({ ...ROUND, proxied: false }).map(({ what }) => what)).not.toContain("RDS Proxy");
+  });
+
+  test("of a thousand streams for an hour: half a gigabyte each, ten connects, a look each two seconds", () => {
+    const expected = 1_800_000 * 0.0000133334 + 10_000 * (0.0000002 + 0.0000035) + 900_000 * 0.000000125;
+
+    expect(total(streamHour(ROUND))).toBeCloseTo(expected, 6);
+  });
+});
+
+test("docs/cost.md is what npm run cost writes", () => {
+  const usual = deploymentOf(synthesise());
+  const pausing = deploymentOf(synthesise({ scaleToZero: "true" }));
+
+  expect(readFileSync(new URL("../../docs/cost.md", import.meta.url), "utf8")).toBe(costDocument({ usual, pausing }));
+}, 120_000);
+
+describe("an execution", () => {
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await startTestServer({ worker: true });
+  });
+  afterAll(() => server.close());
+
+  test.each([
+    ["plain", "hello", []],
+    ["tool", "run `true`", [toolset()]],
+  ] as const)(
+    "of a %s turn has the counted states and events",
+    async (kind, text, tools) => {
+      const sessionId = await createSession(server, tools);
+      const feed = await EventFeed.open(server, sessionId);
+      await server.request(`/v1/sessions/${sessionId}/events`, { json: { events: [message(text)] } });
+      await feed.until(isTurnEnd);
+      feed.close();
+      const { rows } = await server.database.pool.query<{ id: string }>("select id from turns where session_id = $1", [
+        sessionId,
+      ]);
+      const arn = executionArn("turn", `${rows[0]?.id}-1`);
+
+      // The turn's last transaction commits before its last state ends.
+      await expect.poll(() => server.stepFunctions.counters(arn), { timeout: 10_000 }).toEqual(MEASURED[kind]);
+    },
+    60_000,
+  );
+});

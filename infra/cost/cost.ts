@@ -1,0 +1,118 @@
+import { HOURS_A_MONTH, PRICES } from "./prices.ts";
+
+/** What the templates say that costs something. */
+export interface Deployment {
+  /** Megabytes by function: `Api`, `CallModel`. */
+  readonly memory: Readonly<Record<string, number>>;
+  readonly minCapacity: number;
+  readonly proxied: boolean;
+  readonly natGateways: number;
+  readonly keys: number;
+  readonly secrets: number;
+  /** Metrics that alarms look at. */
+  readonly alarmMetrics: number;
+  readonly dashboards: number;
+  readonly streamLifeSeconds: number;
+}
+
+/** What is assumed about a turn; everything else is read or counted. */
+export const ASSUMED = {
+  /** How long the provider takes for an answer: its Lambda waits, and is paid for it. */
+  answerSeconds: 10,
+  /** How long any other handler takes. */
+  handlerSeconds: 0.1,
+  /** Wake-ups and previews, while an answer is written. */
+  liveWritesASecond: 5,
+  /** A worker's requests for one call: poll, ack, heartbeats, the events before it, the result, stop. */
+  workerRequests: 8,
+  /** Metrics of our own: see `functions/observation.ts`. */
+  customMetrics: 16,
+} as const;
+
+export interface Item {
+  readonly what: string;
+  readonly dollars: number;
+}
+
+const gb = (deployment: Deployment, name: string) => (deployment.memory[name] ?? Number.NaN) / 1024;
+
+function lambda(deployment: Deployment, runs: readonly (readonly [name: string, times: number, seconds: number])[]) {
+  return runs.reduce(
+    (sum, [name, times, seconds]) =>
+      sum + times * (PRICES.lambdaRequest + gb(deployment, name) * seconds * PRICES.lambdaGbSecond),
+    0,
+  );
+}
+
+/** One turn; `rounds` provider requests, the ones before the last each with one call for a worker. */
+export function turnCost(deployment: Deployment, params: { readonly states: number; readonly rounds: number }): Item[] {
+  const { answerSeconds, handlerSeconds: s, liveWritesASecond, workerRequests } = ASSUMED;
+  const calls = params.rounds - 1;
+  return [
+    { what: "Step Functions", dollars: params.states * PRICES.stateTransition },
+    {
+      what: "Lambda: waiting for the provider",
+      dollars: lambda(deployment, [["CallModel", params.rounds, answerSeconds]]),
+    },
+    {
+      what: "Lambda: the rest",
+      dollars: lambda(deployment, [
+        ["Api", 1, s],
+        ["CompleteTurn", 1, s],
+        ["GateTools", calls, s],
+        ["AwaitActions", calls, s],
+        ["Work", calls * workerRequests, s],
+      ]),
+    },
+    { what: "API Gateway", dollars: (1 + calls * workerRequests) * PRICES.apiRequest },
+    {
+      what: "Live channel",
+      dollars: params.rounds * answerSeconds * liveWritesASecond * PRICES.dynamoWrite,
+    },
+  ];
+}
+
+/** A month in which nothing happens; storage and logs by the gigabyte come on top. */
+export function idleMonth(deployment: Deployment): Item[] {
+  const relayRuns = (HOURS_A_MONTH * 60) / 1;
+  const { natGateways, minCapacity } = deployment;
+  return [
+    { what: `Aurora, ${minCapacity} units`, dollars: minCapacity * HOURS_A_MONTH * PRICES.auroraAcuHour },
+    ...(deployment.proxied
+      ? [
+          {
+            what: "RDS Proxy",
+            dollars: Math.max(minCapacity, PRICES.proxyLeastAcus) * HOURS_A_MONTH * PRICES.proxyAcuHour,
+          },
+        ]
+      : []),
+    { what: "NAT", dollars: natGateways * HOURS_A_MONTH * (PRICES.natHour + PRICES.publicAddressHour) },
+    { what: "The relay's schedule", dollars: lambda(deployment, [["Relay", relayRuns, ASSUMED.handlerSeconds]]) },
+    {
+      what: "Alarms, metrics, dashboard",
+      dollars:
+        deployment.alarmMetrics * PRICES.alarmMetricMonth +
+        ASSUMED.customMetrics * PRICES.customMetricMonth +
+        deployment.dashboards * PRICES.dashboardMonth,
+    },
+    {
+      what: "Keys and secrets",
+      dollars: deployment.keys * PRICES.keyMonth + deployment.secrets * PRICES.secretMonth,
+    },
+  ];
+}
+
+/** A thousand streams of quiet sessions, open for an hour. */
+export function streamHour(deployment: Deployment): Item[] {
+  const streams = 1000;
+  const connects = (streams * 3600) / deployment.streamLifeSeconds;
+  // A look at the live channel each two seconds; an eventually consistent read costs half.
+  const looks = (streams * 3600) / 2;
+  return [
+    { what: "Lambda", dollars: lambda(deployment, [["Stream", connects, deployment.streamLifeSeconds]]) },
+    { what: "API Gateway", dollars: connects * PRICES.apiRequest },
+    { what: "Live channel", dollars: (looks / 2) * PRICES.dynamoRead },
+  ];
+}
+
+export const total = (items: readonly Item[]): number => items.reduce((sum, { dollars }) => sum + dollars, 0);
