@@ -1,4 +1,5 @@
 import { Command } from "commander";
+import { bundles } from "./bundles.ts";
 import { longTranscripts, memory } from "./history.ts";
 import { lists } from "./lists.ts";
 import { type Row, table } from "./statistics.ts";
@@ -19,6 +20,7 @@ const BENCHES: Readonly<Record<string, () => Promise<Row[]>>> = {
   lists,
   streams,
   history: longTranscripts,
+  bundles,
   memory,
 };
 

@@ -41,6 +41,18 @@ async function startExternal({ worker = false }: { readonly worker?: boolean }):
       })
     : undefined;
   const providers: FakeModel[] = [];
+  const sessions: string[] = [];
+  const request: BlackBox["request"] = async (target, { json, key = apiKey, ...init } = {}) => {
+    const headers = new Headers(init.headers);
+    if (key !== null) headers.set("x-api-key", key);
+    if (json !== undefined) headers.set("content-type", "application/json");
+    const body = json === undefined ? {} : { method: "POST", body: JSON.stringify(json) };
+    const response = await checkedFetch(`${url}${target}`, { ...body, ...init, headers });
+    if (target === "/v1/sessions" && response.status === 200) {
+      sessions.push(((await response.clone().json()) as { id: string }).id);
+    }
+    return response;
+  };
   return {
     server: {
       url,
@@ -48,13 +60,7 @@ async function startExternal({ worker = false }: { readonly worker?: boolean }):
       workspaceRoot,
       patienceMs: 60_000,
       client: new Anthropic({ baseURL: url, apiKey, maxRetries: 0, fetch: checkedFetch }),
-      request(target, { json, key = apiKey, ...init } = {}) {
-        const headers = new Headers(init.headers);
-        if (key !== null) headers.set("x-api-key", key);
-        if (json !== undefined) headers.set("content-type", "application/json");
-        const body = json === undefined ? {} : { method: "POST", body: JSON.stringify(json) };
-        return checkedFetch(`${url}${target}`, { ...body, ...init, headers });
-      },
+      request,
     },
     pointTo: endpoint.pointTo,
     async script(...replies) {
@@ -64,6 +70,9 @@ async function startExternal({ worker = false }: { readonly worker?: boolean }):
       return provider;
     },
     async close() {
+      // What a test left running would ask the next file's model.
+      const interrupt = { events: [{ type: "user.interrupt" }] };
+      await Promise.all(sessions.map((id) => request(`/v1/sessions/${id}/events`, { json: interrupt })));
       await running?.stop();
       await endpoint.close();
       await Promise.all(providers.map((provider) => provider.close()));
