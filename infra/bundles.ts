@@ -21,6 +21,7 @@ export const FUNCTIONS = [
   "hand-over",
   "hibernate",
   "migrate",
+  "operator",
   "relay",
   "run-tool",
   "stream",

@@ -40,6 +40,7 @@ const RIGHTS = {
   Api: [...DATABASE, ...PUBLISH, ...ORCHESTRATE],
   Work: [...DATABASE, ...PUBLISH, ...FOLLOW, ...ORCHESTRATE],
   Stream: [...DATABASE, ...FOLLOW],
+  Operator: [...DATABASE],
   Relay: [
     ...DATABASE,
     ...PUBLISH,

@@ -63,6 +63,12 @@ const OTHER_FUNCTIONS = {
     memory: 512,
     rights: ["database", "follow"],
   },
+  Operator: {
+    bundle: "operator",
+    description: "The operator's commands: who may invoke it may make and revoke every key",
+    seconds: 29,
+    rights: ["database"],
+  },
   Relay: {
     bundle: "relay",
     description: "Delivers what the outbox still holds, brings lost turns back, removes what has had its time",
@@ -89,6 +95,7 @@ export class Functions extends Construct {
   readonly api: Handler;
   readonly work: Handler;
   readonly stream: Handler;
+  readonly operator: Handler;
   readonly relay: Handler;
 
   constructor(scope: Construct, id: string, props: FunctionsProps) {
@@ -97,16 +104,17 @@ export class Functions extends Construct {
     this.states = Object.fromEntries(
       Object.entries(STATE_FUNCTIONS).map(([name, plan]) => [name, this.#make(name, plan, props)]),
     ) as Record<StateName, Handler>;
-    const { Api, Work, Stream, Relay } = OTHER_FUNCTIONS;
+    const { Api, Operator, Work, Stream, Relay } = OTHER_FUNCTIONS;
     this.api = this.#make("Api", Api, props, settings.apiConcurrency);
     this.work = this.#make("Work", Work, props, settings.workConcurrency);
     this.stream = this.#make("Stream", Stream, props, settings.streamConcurrency);
+    this.operator = this.#make("Operator", Operator, props);
     this.relay = this.#make("Relay", Relay, props, RELAY_CONCURRENCY);
   }
 
   /** All of them. */
   get handlers(): readonly Handler[] {
-    return [...Object.values(this.states), this.api, this.work, this.stream, this.relay];
+    return [...Object.values(this.states), this.api, this.work, this.stream, this.operator, this.relay];
   }
 
   #make(name: string, plan: FunctionPlan, props: FunctionsProps, reservedConcurrency?: number): Handler {

@@ -54,6 +54,10 @@ export class ServiceStack extends Stack {
         description: "Point the domain's name here: a CNAME, or an alias record in Route 53",
       });
     }
+    new CfnOutput(this, "OperatorFunction", {
+      value: functions.operator.function.functionName,
+      description: "For npm run mango -- --function …: workspaces and keys",
+    });
     new CfnOutput(this, "ModelSecret", {
       value: data.modelSecret.secretName,
       description: "Put the model's API key here: aws secretsmanager put-secret-value --secret-id … --secret-string …",

@@ -13,7 +13,8 @@ import { type TestDatabase, testDatabase } from "./database.ts";
 
 export const API_KEY = "sk-mango-test-key-000000";
 
-const UNCONFINED = { launcher: "process", network: "none", allowProcess: true } as const;
+/** Tests run their own commands. */
+export const UNCONFINED = { launcher: "process", network: "none", allowProcess: true } as const;
 
 /** What the server logged, so that a test can see what an operator would. */
 export interface LogLine {

@@ -1,6 +1,5 @@
 /** A deployment with its first workspace, key and environment: what the e2e drivers need of a server. */
-import { newSecret } from "../../shared/contract/ids.ts";
-import { addEnvironmentKey, ensureWorkspace, setApiKey } from "../../shared/workspaces/keys.ts";
+import type { OperatorAnswer, OperatorCommand, OperatorRequest } from "../../shared/operator/commands.ts";
 import { checkedFetch } from "../contract/answer-check.ts";
 import type { Requests } from "../e2e/event-feed.ts";
 import { type FakeModel, type FakeScript, startFakeModel } from "../fake-model/server.ts";
@@ -16,8 +15,6 @@ export interface DeployedServer extends Requests {
   close(): Promise<void>;
 }
 
-const WORKSPACE = "wrkspc_first";
-
 export async function startDeployedServer(
   options: { readonly script?: FakeScript } & Partial<RegionOptions> = {},
 ): Promise<DeployedServer> {
@@ -30,8 +27,8 @@ export async function startDeployedServer(
     await model.close();
     throw error;
   }
-  const [apiKey, environmentKey] = [newSecret("sk-mango-api"), newSecret("sk-mango-env")];
-  const { administrator, url } = region;
+  const { url } = region;
+  let apiKey = "";
   const request: Requests["request"] = (target, { json, ...init } = {}) => {
     const headers = new Headers({ "x-api-key": apiKey });
     for (const [name, value] of new Headers(init.headers)) headers.set(name, value);
@@ -44,20 +41,25 @@ export async function startDeployedServer(
     await model.close();
   };
   try {
-    await ensureWorkspace(administrator, { id: WORKSPACE, name: "first" });
-    await setApiKey(administrator, { workspaceId: WORKSPACE, name: "first", secret: apiKey });
+    await operator(region, { command: "workspace.create", name: "first" });
+    apiKey = await operator(region, { command: "key.create", name: "first" });
     const created = await request("/v1/environments", { json: { name: "machines" } });
     const { id: environmentId } = (await created.json()) as { id: string };
-    await addEnvironmentKey(administrator, {
-      workspaceId: WORKSPACE,
-      environmentId,
-      name: "first",
-      secret: environmentKey,
-    });
+    const environmentKey = await operator(region, { command: "environment_key.create", name: "first" });
     // Each function's first invocation starts a process.
     return { region, model, url, apiKey, environmentId, environmentKey, patienceMs: 90_000, request, close };
   } catch (error) {
     await close();
     throw error;
   }
+}
+
+/** A command as `npm run mango -- --function …` sends it; gives the secret that was made. */
+async function operator({ functionNamed, lambda }: Region, request: OperatorCommand): Promise<string> {
+  const answer = (await lambda.call(functionNamed("Operator").name, {
+    actor: "test",
+    request,
+  } satisfies OperatorRequest)) as OperatorAnswer;
+  if ("error" in answer) throw new Error(answer.error.message);
+  return ("secret" in answer.result && answer.result.secret) || "";
 }

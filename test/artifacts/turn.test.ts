@@ -4,6 +4,7 @@ import path from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startBundledWorker } from "../../local/bundled-worker.ts";
 import { isTurnEnd, isType, message, SessionDriver, textOf, toolset } from "../e2e/session-driver.ts";
+import { UNCONFINED } from "../server.ts";
 import { type DeployedServer, startDeployedServer } from "./deployed-server.ts";
 
 /** The AWS edition as `cdk synth` would deploy it, in a region in miniature. */
@@ -29,7 +30,14 @@ const TURN = [
 test("a whole turn runs through the bundles, with a stream and a tool on a worker", async () => {
   const workspaceRoot = await mkdtemp(path.join(tmpdir(), "mango-workspaces-"));
   const log = { debug() {}, info() {}, warn() {}, error() {} };
-  const worker = startBundledWorker({ ...server, workspaceRoot, logFormat: "json", log, silent: true });
+  const worker = startBundledWorker({
+    ...server,
+    workspaceRoot,
+    tools: UNCONFINED,
+    logFormat: "json",
+    log,
+    silent: true,
+  });
   try {
     const session = await SessionDriver.open(server, { tools: [toolset()] });
     await session.send(message("run `echo from-the-worker > made.txt; cat made.txt`"));

@@ -10,7 +10,7 @@ import Anthropic from "@anthropic-ai/sdk";
 import { startBundledWorker } from "../../local/bundled-worker.ts";
 import { checkedFetch } from "../contract/answer-check.ts";
 import { type FakeModel, startFakeModel } from "../fake-model/server.ts";
-import type { TestServer } from "../server.ts";
+import { type TestServer, UNCONFINED } from "../server.ts";
 import type { Requests } from "./event-feed.ts";
 import { type ScriptedServer, startScriptedServer } from "./scripted-model.ts";
 
@@ -35,6 +35,7 @@ async function startExternal({ worker = false }: { readonly worker?: boolean }):
         environmentId,
         environmentKey: setting("MANGO_ENVIRONMENT_KEY"),
         workspaceRoot,
+        tools: UNCONFINED,
         logFormat: "json",
         log: { debug() {}, info() {}, warn() {}, error() {} },
         silent: true,

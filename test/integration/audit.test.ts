@@ -1,13 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { AuditMismatch, listRequests, rebuildRequest } from "../../shared/context/rebuild.ts";
-<<<<<<< HEAD:test/e2e/audit.test.ts
 import { listJudgments, rebuildJudgment } from "../../shared/permissions/rebuild-judgment.ts";
-import { calls, type ScriptedServer, says, startScriptedServer, toolUse } from "./scripted-model.ts";
-import { customResult, customTool, isTurnEnd, message, SessionDriver, toolset } from "./session-driver.ts";
-=======
 import { calls, type ScriptedServer, says, startScriptedServer, toolUse } from "../e2e/scripted-model.ts";
-import { customResult, customTool, isTurnEnd, message, SessionDriver } from "../e2e/session-driver.ts";
->>>>>>> 5e26946 (test/e2e is black box and runs against any target; what holds the database in hand moves to test/integration):test/integration/audit.test.ts
+import { customResult, customTool, isTurnEnd, message, SessionDriver, toolset } from "../e2e/session-driver.ts";
 
 let scripted: ScriptedServer;
 beforeAll(async () => {

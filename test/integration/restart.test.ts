@@ -3,6 +3,14 @@ import path from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Event } from "../e2e/event-feed.ts";
 import {
+  cleanUp,
+  makeDataDir,
+  processesOf,
+  type RealServer,
+  startAndEnd,
+  startRealServer,
+} from "../e2e/real-server.ts";
+import {
   ask,
   confirmation,
   isTurnEnd,
@@ -12,7 +20,6 @@ import {
   textOf,
   toolset,
 } from "../e2e/session-driver.ts";
-import { cleanUp, makeDataDir, processesOf, type RealServer, startAndEnd, startRealServer } from "./real-server.ts";
 
 // A start brings its own PostgreSQL and is done several times; a turn that was cut off waits for a lease to expire.
 const PATIENCE = 120_000;

@@ -2,7 +2,6 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { fetchPage } from "../../shared/web-fetch/fetch-page.ts";
 import { managedWebFetch } from "../../shared/web-fetch/managed-web-fetch.ts";
 import { networkOf, type PageServer, startPageServer } from "../../shared/web-fetch/testing/page-server.ts";
-import type { FakeReply } from "../fake-model/replies.ts";
 import {
   calls,
   resultsOf,
@@ -11,8 +10,18 @@ import {
   says,
   startScriptedServer,
   toolUse,
-} from "./scripted-model.ts";
-import { ask, confirmation, isTurnEnd, isType, message, SessionDriver, textOf, toolset } from "./session-driver.ts";
+} from "../e2e/scripted-model.ts";
+import {
+  ask,
+  confirmation,
+  isTurnEnd,
+  isType,
+  message,
+  SessionDriver,
+  textOf,
+  toolset,
+} from "../e2e/session-driver.ts";
+import type { FakeReply } from "../fake-model/replies.ts";
 
 // A web server that records whatever reaches it, and a name server on whose word it is public.
 let pages: PageServer;

@@ -1,6 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type CapabilityProfile, parseProfile } from "../../shared/model/capability-profile.ts";
-import { events, type FakeReply, failure } from "../fake-model/replies.ts";
 import {
   calls,
   reply,
@@ -11,8 +10,9 @@ import {
   startScriptedServer,
   textBlock,
   toolUse,
-} from "./scripted-model.ts";
-import { isIdle, isTurnEnd, isType, message, SessionDriver, textOf, toolset } from "./session-driver.ts";
+} from "../e2e/scripted-model.ts";
+import { isIdle, isTurnEnd, isType, message, SessionDriver, textOf, toolset } from "../e2e/session-driver.ts";
+import { events, type FakeReply, failure } from "../fake-model/replies.ts";
 
 const PROFILE = parseProfile(
   '{"version":"gateway-7","native_web_search":true,"native_web_fetch":true,"preserves_unknown_content_blocks":true,"max_request_bytes":100000}',

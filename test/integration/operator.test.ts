@@ -7,8 +7,8 @@ import path from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { operate } from "../../shared/operator/operate.ts";
+import { makeDataDir } from "../e2e/real-server.ts";
 import { startTestServer, type TestServer } from "../server.ts";
-import { makeDataDir } from "./real-server.ts";
 
 const MANGO = path.resolve(import.meta.dirname, "../../local/mango.ts");
 
