@@ -1,6 +1,6 @@
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -71,6 +71,23 @@ test("the worker's command runs, and finds its thread", async () => {
   const threads = [...text.matchAll(/new URL\("\.\/([\w-]+\.\w+)"/g)].map(([, file]) => file);
   expect(threads).toEqual(["grep-walk.js"]);
   expect(await readdir(path.join(directory, "worker"))).toContain("grep-walk.js");
+});
+
+test("the worker's file tools run as they would inside a sandbox: from the bundle's folder alone", async () => {
+  const folder = await mkdtemp(path.join(tmpdir(), "mango-file-tools-"));
+  await writeFile(path.join(folder, "poem.txt"), "roses\nviolets\n");
+  const tools = spawn(process.execPath, [path.join(directory, "worker", "file-tools.js"), folder], {
+    ...AWAY_FROM_HOME,
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  tools.stdin.write(`${JSON.stringify({ id: 1, tool: "grep", input: { pattern: "viol" } })}\n`);
+  const [answer] = await once(tools.stdout, "data");
+  tools.stdin.end();
+
+  expect(JSON.parse(String(answer))).toMatchObject({ id: 1, isError: false });
+  expect(String(answer)).toContain("violets");
+  expect((await readdir(path.join(directory, "worker", "etc"))).sort()).toEqual(["group", "hosts", "passwd"]);
+  await rm(folder, { recursive: true });
 });
 
 describe("the migrator's bundle", () => {

@@ -50,13 +50,18 @@ export async function buildBundles(directory = path.join(project, "dist")): Prom
     }),
     build({
       ...common,
-      entryPoints: { "worker/index": "worker/main.ts", "worker/grep-walk": "worker/tools/grep-walk.ts" },
+      entryPoints: {
+        "worker/index": "worker/main.ts",
+        "worker/grep-walk": "worker/tools/grep-walk.ts",
+        "worker/file-tools": "worker/tools/file-tools-main.ts",
+      },
       outdir: directory,
       // It awaits at the top, which only a module may.
       format: "esm",
       banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
     }),
   ]);
+  await cp(path.join(project, "worker/sandbox/etc"), path.join(directory, "worker/etc"), { recursive: true });
   await cp(path.join(project, "shared/db/migrations"), path.join(directory, "migrate/migrations"), { recursive: true });
   return Promise.all(
     [...FUNCTIONS, "worker"].map(async (name) => {
