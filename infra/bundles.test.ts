@@ -22,7 +22,7 @@ let bundles: Bundle[];
 beforeAll(async () => {
   directory = await mkdtemp(path.join(tmpdir(), "mango-bundles-"));
   bundles = await buildBundles(directory);
-});
+}, 120_000);
 
 afterAll(() => rm(directory, { recursive: true, force: true }));
 
