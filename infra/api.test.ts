@@ -34,6 +34,8 @@ describe("the API", () => {
       "ANY /v1/environments": "Api",
       "ANY /v1/environments/{environment_id}": "Api",
       "ANY /v1/environments/{environment_id}/{proxy+}": "Api",
+      // Up to 20 s each: they must not keep the API's environments.
+      "ANY /v1/environments/{environment_id}/healthcheck": "Work",
       "ANY /v1/environments/{environment_id}/work": "Work",
       "ANY /v1/environments/{environment_id}/work/{proxy+}": "Work",
     });

@@ -29,6 +29,8 @@ export const ROUTES: readonly (readonly [method: string, path: string, target: T
   ["ANY", "/v1/environments", "api"],
   ["ANY", "/v1/environments/{environment_id}", "api"],
   ["ANY", "/v1/environments/{environment_id}/{proxy+}", "api"],
+  // It waits for a worker, as a poll waits for work.
+  ["ANY", "/v1/environments/{environment_id}/healthcheck", "work"],
   ["ANY", "/v1/environments/{environment_id}/work", "work"],
   ["ANY", "/v1/environments/{environment_id}/work/{proxy+}", "work"],
 ];
