@@ -1,5 +1,12 @@
 import { expect, test } from "vitest";
-import { MigrationEnvironment, ModelEnvironment, ProductEnvironment, readEnvironment } from "./environment.ts";
+import {
+  FetchPageEnvironment,
+  MigrationEnvironment,
+  ModelEnvironment,
+  PageCallerEnvironment,
+  ProductEnvironment,
+  readEnvironment,
+} from "./environment.ts";
 
 const COMPLETE = {
   AWS_REGION: "eu-central-1",
@@ -17,6 +24,7 @@ test("what is set is read, and what may be left out has its default", () => {
     MANGO_DATABASE_PORT: 5432,
     MANGO_DATABASE_TLS: "on",
     MANGO_SCALE_TO_ZERO: "off",
+    MANGO_WEB_FETCH: "native",
   });
 });
 
@@ -50,6 +58,13 @@ test.each([
     "MANGO_MODEL_BASE_URL is malformed.",
   ],
   [ModelEnvironment, { MANGO_MODEL_BASE_URL: "https://model.example" }, "MANGO_MODEL_SECRET_ARN is not set."],
+  [PageCallerEnvironment, { MANGO_WEB_FETCH_ALLOWED_DOMAINS: "a.example" }, "MANGO_WEB_FETCH_FUNCTION is not set."],
+  [
+    PageCallerEnvironment,
+    { MANGO_WEB_FETCH_FUNCTION: "fetch-page", MANGO_WEB_FETCH_BLOCKED_DOMAINS: "https://a.example" },
+    "MANGO_WEB_FETCH_BLOCKED_DOMAINS is malformed",
+  ],
+  [FetchPageEnvironment, { MANGO_WEB_FETCH_PROXY: "socks5://proxy.example" }, "MANGO_WEB_FETCH_PROXY is malformed."],
   [MigrationEnvironment, COMPLETE, "MANGO_DATABASE_SECRET_ARN is not set."],
 ])("is refused %#", (schema, environment, message) => {
   expect(() => readEnvironment<never>(schema as never, environment)).toThrow(message);

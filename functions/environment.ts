@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { parseProfile } from "../shared/model/capability-profile.ts";
+import { ProfileText } from "../shared/model/capability-profile.ts";
+import { DomainNames } from "../shared/web-fetch/domain-rule.ts";
 
 /**
  * What the functions are told by their environment variables, which `infra/` sets. One schema for each thing that a
@@ -9,17 +10,10 @@ import { parseProfile } from "../shared/model/capability-profile.ts";
 const text = z.string().min(1);
 
 /** What the model endpoint can do, as JSON text. The API pins it with each session; call-model sends what it names. */
-const modelProfile = z
-  .string()
-  .transform((json, context) => {
-    try {
-      return parseProfile(json);
-    } catch (error) {
-      context.addIssue({ code: "custom", message: (error as Error).message });
-      return z.NEVER;
-    }
-  })
-  .optional();
+const modelProfile = ProfileText.optional();
+
+/** Who runs `web_fetch`: the model endpoint, or this deployment. The API pins it with each session. */
+const webFetch = z.enum(["native", "managed"]).default("native");
 
 /** What every function of the product needs. */
 export const ProductEnvironment = z.object({
@@ -41,6 +35,7 @@ export const ProductEnvironment = z.object({
    * marker in the live table first. */
   MANGO_SCALE_TO_ZERO: z.enum(["on", "off"]).default("off"),
   MANGO_STATE_MACHINE_ARN: z.string().regex(/^arn:[\w-]+:states:[\w-]+:\d{12}:stateMachine:\S+$/),
+  MANGO_WEB_FETCH: webFetch,
 });
 
 /** What the function that calls the model needs, and no other has. */
@@ -50,6 +45,23 @@ export const ModelEnvironment = z.object({
   /** The secret's text is the key itself. */
   MANGO_MODEL_SECRET_ARN: text,
   MANGO_MODEL_PROFILE: modelProfile,
+});
+
+/** What the function needs that runs the server's own tools. */
+export const ToolEnvironment = z.object({ MANGO_WEB_FETCH: webFetch });
+
+/** What it needs besides where pages are fetched: only this one may ask for that. */
+export const PageCallerEnvironment = z.object({
+  /** The name of the function that fetches pages. */
+  MANGO_WEB_FETCH_FUNCTION: text,
+  MANGO_WEB_FETCH_ALLOWED_DOMAINS: DomainNames.optional(),
+  MANGO_WEB_FETCH_BLOCKED_DOMAINS: DomainNames.optional(),
+});
+
+/** What the function needs that fetches pages: it stands outside, and knows nothing else of the deployment. */
+export const FetchPageEnvironment = z.object({
+  /** An HTTP proxy that fetches are tunnelled through; may hold credentials. */
+  MANGO_WEB_FETCH_PROXY: z.url({ protocol: /^https?$/ }).optional(),
 });
 
 /** What the functions behind the API need. */
@@ -72,7 +84,15 @@ export const MigrationEnvironment = z.object({
 });
 
 const KNOWN = new Set(
-  [ProductEnvironment, ModelEnvironment, ApiEnvironment, MigrationEnvironment].flatMap((it) => Object.keys(it.shape)),
+  [
+    ProductEnvironment,
+    ModelEnvironment,
+    ToolEnvironment,
+    PageCallerEnvironment,
+    FetchPageEnvironment,
+    ApiEnvironment,
+    MigrationEnvironment,
+  ].flatMap((it) => Object.keys(it.shape)),
 );
 
 /** The function was deployed with the wrong variables. The message names them and never quotes a value. */

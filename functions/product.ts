@@ -8,7 +8,7 @@ import type { CapabilityProfile } from "../shared/model/capability-profile.ts";
 import type { Model } from "../shared/model/model.ts";
 import { stepFunctionsOrchestrator } from "../shared/orchestration/step-functions.ts";
 import { LEASE_SECONDS, type Product } from "../shared/product.ts";
-import { noTools } from "../shared/turns/tool-executor.ts";
+import { noTools, type ToolExecutor } from "../shared/turns/tool-executor.ts";
 import { ProductEnvironment, readEnvironment } from "./environment.ts";
 import { type FirstNet, firstNet } from "./first-net.ts";
 import { log } from "./log.ts";
@@ -35,6 +35,15 @@ function modelElsewhere(profile: CapabilityProfile | undefined): Model {
       Promise.reject(new Error("This function may not call the model; only call-model and gate-tools may.")),
   };
 }
+
+/**
+ * The server's own tools as the functions know them that may not run them: session creation asks which web tools are
+ * managed. `run-tool` brings an executor of its own.
+ */
+const toolsElsewhere: ToolExecutor = {
+  manages: ["web_fetch"],
+  run: () => Promise.reject(new Error("This function may not run tools; only run-tool may.")),
+};
 
 /** How long a connection may take: longer than the proxy's own wait for one. */
 const CONNECT_MS = 10_000;
@@ -92,7 +101,7 @@ function compose(): LambdaProduct {
     orchestrator: net.orchestrator,
     firstNet: net,
     quiet: scalesToZero ? quietMarker({ client: dynamoDb, table: environment.MANGO_LIVE_TABLE }) : null,
-    tools: noTools,
+    tools: environment.MANGO_WEB_FETCH === "managed" ? toolsElsewhere : noTools,
     log,
     // Not the log stream's name: after a timeout Lambda starts the next process in the same stream, and that process
     // must not take the lease of the one before for its own.

@@ -63,6 +63,17 @@ test("only what asks the model holds the provider's SDK", async () => {
   ).toEqual(["call-model", "gate-tools"]);
 });
 
+test("what fetches pages holds neither a database driver nor a client of AWS's", async () => {
+  const fetchPage = await readFile(program("fetch-page"), "utf8");
+  const runTool = await readFile(program("run-tool"), "utf8");
+
+  // What the driver and the clients cannot do without; in the other program they are found.
+  for (const trait of ["SCRAM-SHA-256", "AWS4-HMAC-SHA256"]) {
+    expect(runTool).toContain(trait);
+    expect(fetchPage).not.toContain(trait);
+  }
+});
+
 test("the worker's command runs, and finds its thread", async () => {
   const { stdout } = await run(process.execPath, [program("worker"), "--help"], AWAY_FROM_HOME);
   const text = await readFile(program("worker"), "utf8");

@@ -17,6 +17,7 @@ export const FUNCTIONS = [
   "call-model",
   "complete-turn",
   "fail-turn",
+  "fetch-page",
   "gate-tools",
   "hand-over",
   "hibernate",

@@ -2,8 +2,10 @@ import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import {
   ApiEnvironment,
+  FetchPageEnvironment,
   MigrationEnvironment,
   ModelEnvironment,
+  PageCallerEnvironment,
   ProductEnvironment,
   readEnvironment,
 } from "../functions/environment.ts";
@@ -11,7 +13,15 @@ import { STATE_HANDLERS } from "../shared/turns/state-handlers.ts";
 import { actions, ofType, ourFunctions, statements, synthesise } from "./testing/synthesised.ts";
 
 const ASL = readFileSync(new URL("../statemachines/turn.asl.json", import.meta.url), "utf8");
-const { data, service } = synthesise();
+/** With all that may be chosen; what there is without it is compared at the end. */
+const PROFILE = { version: "mine-1", preserves_unknown_content_blocks: true, native_web_search: true };
+const { data, service } = synthesise({
+  modelProfile: JSON.stringify(PROFILE),
+  webFetch: "managed",
+  webFetchAllowedDomains: "a.example,b.example",
+  webFetchBlockedDomains: "c.b.example",
+  webFetchProxy: "https://proxy.example:3129",
+});
 const functions = ourFunctions(service);
 
 /** What a function may do, and on what: an action, then the resource. */
@@ -30,7 +40,7 @@ const MODEL_KEY = ["secretsmanager:GetSecretValue model key", "kms:Decrypt key"]
 const RIGHTS = {
   CallModel: [...DATABASE, ...PUBLISH, ...ORCHESTRATE, ...MODEL_KEY],
   GateTools: [...DATABASE, ...PUBLISH, ...MODEL_KEY],
-  RunTool: [...DATABASE, ...PUBLISH],
+  RunTool: [...DATABASE, ...PUBLISH, "lambda:InvokeFunction fetch-page"],
   AwaitActions: [...DATABASE, ...ORCHESTRATE],
   Hibernate: [...DATABASE],
   Backoff: [...DATABASE, ...ORCHESTRATE],
@@ -52,16 +62,22 @@ const RIGHTS = {
     "sqs:DeleteMessage relay queue",
     "sqs:GetQueueAttributes relay queue",
   ],
+  // It speaks to addresses that tenants chose.
+  FetchPage: [],
   Migrate: ["secretsmanager:GetSecretValue owner's password", "kms:Decrypt key"],
 };
-/** What every function has: its log, its network interface, its trace. */
-const RUNNING = [
+/** What every function in the VPC has: a network interface. */
+const INSIDE = [
   "ec2:AssignPrivateIpAddresses *",
   "ec2:CreateNetworkInterface *",
   "ec2:DeleteNetworkInterface *",
   "ec2:DescribeNetworkInterfaces *",
   "ec2:DescribeSubnets *",
   "ec2:UnassignPrivateIpAddresses *",
+];
+const inside = (name: string) => name !== "FetchPage";
+/** What every function has: its log, its trace. */
+const RUNNING = [
   "logs:CreateLogStream its log",
   "logs:PutLogEvents its log",
   "xray:PutTelemetryRecords *",
@@ -78,6 +94,7 @@ const RESOURCES: readonly (readonly [name: string, written: RegExp])[] = [
   ["state machine", /":stateMachine:mango-dev-turn"/],
   ["executions", /":execution:mango-dev-turn:\*"/],
   ["relay queue", /^\{"Fn::GetAtt":\["RelayQueue(?!GivenUp)\w+","Arn"\]\}$/],
+  ["fetch-page", /^\{"Fn::GetAtt":\["FunctionsFetchPageFunction\w+","Arn"\]\}$/],
   ["its log", /^\{"Fn::GetAtt":\["\w+Log\w+","Arn"\]\}$/],
 ];
 
@@ -144,16 +161,24 @@ describe("every function", () => {
     expect(Object.keys(functions).sort()).toEqual(Object.keys(RIGHTS).sort());
   });
 
-  test.each(Object.keys(RIGHTS))("%s runs on Node 24 on arm64 in the VPC, traced, with a log that ends", (name) => {
+  test.each(Object.keys(RIGHTS))("%s runs on Node 24 on arm64, traced, with a log that ends", (name) => {
     expect(functions[name]?.Properties).toMatchObject({
       Runtime: "nodejs24.x",
       Architectures: ["arm64"],
       Handler: "index.handler",
       TracingConfig: { Mode: "Active" },
     });
-    expect(functions[name]?.Properties.VpcConfig.SecurityGroupIds).toHaveLength(1);
     const log = service[functions[name]?.Properties.LoggingConfig.LogGroup.Ref];
     expect(log?.Properties.RetentionInDays).toBe(30);
+  });
+
+  test("is in the VPC, except the one that speaks to addresses that tenants chose", () => {
+    const outside = Object.entries(functions).filter(([, { Properties }]) => Properties.VpcConfig === undefined);
+
+    expect(outside.map(([name]) => name)).toEqual(["FetchPage"]);
+    for (const name of Object.keys(functions).filter(inside)) {
+      expect(functions[name]?.Properties.VpcConfig.SecurityGroupIds).toHaveLength(1);
+    }
   });
 
   test.each(Object.entries(RIGHTS))("%s may do this and nothing else", (name, rights) => {
@@ -164,7 +189,8 @@ describe("every function", () => {
         .flatMap((resource) => actions(statement).map((action) => `${action} ${written(resource)}`)),
     );
 
-    expect([...new Set(has)].sort()).toEqual([...new Set([...rights, ...RUNNING])].sort());
+    const running = inside(name) ? [...RUNNING, ...INSIDE] : RUNNING;
+    expect([...new Set(has)].sort()).toEqual([...new Set([...rights, ...running])].sort());
   });
 
   test.each(Object.keys(RIGHTS))("%s finds the variables that it needs, and no others of ours", (name) => {
@@ -177,6 +203,8 @@ describe("every function", () => {
       CallModel: [ProductEnvironment, ModelEnvironment],
       GateTools: [ProductEnvironment, ModelEnvironment],
       Migrate: [MigrationEnvironment],
+      RunTool: [ProductEnvironment, PageCallerEnvironment],
+      FetchPage: [FetchPageEnvironment],
       Stream: [ProductEnvironment, ApiEnvironment],
     }[name] ?? [ProductEnvironment];
 
@@ -243,7 +271,7 @@ describe("rights", () => {
 
     expect([...new Set(anywhere)].sort()).toEqual(
       [
-        ...RUNNING.filter((right) => right.endsWith(" *")).map((right) => right.replace(" *", "")),
+        ...[...RUNNING, ...INSIDE].filter((right) => right.endsWith(" *")).map((right) => right.replace(" *", "")),
         // The state machine's own log and traces.
         "logs:CreateLogDelivery",
         "logs:DeleteLogDelivery",
@@ -291,6 +319,59 @@ describe("rights", () => {
     expect(withKey).not.toEqual([]);
     for (const { Condition } of withKey) {
       expect(JSON.stringify(Condition)).toMatch(/^\{"StringEquals":\{"kms:ViaService":.*(dynamodb|secretsmanager)\./);
+    }
+  });
+});
+
+describe("web_fetch that the deployment runs", () => {
+  const variable = (name: string) =>
+    Object.entries(functions)
+      .filter(([, { Properties }]) => name in Properties.Environment.Variables)
+      .map(([fn]) => fn)
+      .sort();
+  const ours = (fn: string) =>
+    Object.fromEntries(
+      Object.entries(functions[fn]?.Properties.Environment.Variables).filter(([name]) => name.startsWith("MANGO_")),
+    );
+
+  test("is known to all of the product, with the endpoint's profile", () => {
+    const product = Object.keys(RIGHTS)
+      .filter((name) => name !== "FetchPage" && name !== "Migrate")
+      .sort();
+
+    expect(variable("MANGO_WEB_FETCH")).toEqual(product);
+    expect(variable("MANGO_MODEL_PROFILE")).toEqual(product);
+    expect(ours("Api")["MANGO_WEB_FETCH"]).toBe("managed");
+    expect(JSON.parse(String(ours("Api")["MANGO_MODEL_PROFILE"]))).toMatchObject(PROFILE);
+  });
+
+  test("is asked for by run-tool alone, within the deployment's domains", () => {
+    expect(variable("MANGO_WEB_FETCH_FUNCTION")).toEqual(["RunTool"]);
+    expect(variable("MANGO_WEB_FETCH_ALLOWED_DOMAINS")).toEqual(["RunTool"]);
+    expect(variable("MANGO_WEB_FETCH_BLOCKED_DOMAINS")).toEqual(["RunTool"]);
+    expect(ours("RunTool")).toMatchObject({
+      MANGO_WEB_FETCH_FUNCTION: { Ref: functions["FetchPage"]?.id },
+      MANGO_WEB_FETCH_ALLOWED_DOMAINS: "a.example,b.example",
+      MANGO_WEB_FETCH_BLOCKED_DOMAINS: "c.b.example",
+    });
+  });
+
+  test("is done by a function that is told the proxy and nothing else", () => {
+    expect(ours("FetchPage")).toEqual({ MANGO_WEB_FETCH_PROXY: "https://proxy.example:3129" });
+  });
+
+  test("is not there by default, nor anything that is for it", () => {
+    const usual = synthesise().service;
+    const withoutIt = ourFunctions(usual);
+
+    expect(Object.keys(withoutIt).sort()).toEqual(
+      Object.keys(RIGHTS)
+        .filter((name) => name !== "FetchPage")
+        .sort(),
+    );
+    for (const fn of Object.values(withoutIt)) {
+      expect(statements(usual, fn).flatMap(actions)).not.toContain("lambda:InvokeFunction");
+      expect(Object.keys(fn.Properties.Environment.Variables).join()).not.toMatch(/WEB_FETCH|MODEL_PROFILE/);
     }
   });
 });

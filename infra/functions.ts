@@ -28,7 +28,7 @@ const state = (
 export const STATE_FUNCTIONS = {
   CallModel: state("call-model", 900, ["database", "publish", "orchestrate", "model-key"], { memory: 1024 }),
   GateTools: state("gate-tools", 120, ["database", "publish", "model-key"], { memory: 1024 }),
-  RunTool: state("run-tool", 900, ["database", "publish"]),
+  RunTool: state("run-tool", 900, ["database", "publish", "fetch-pages"]),
   AwaitActions: state("await-actions", 60, ["database", "orchestrate"]),
   Hibernate: state("hibernate", 60, ["database"]),
   Backoff: state("backoff", 60, ["database", "orchestrate"]),
@@ -77,6 +77,15 @@ const OTHER_FUNCTIONS = {
   },
 } as const satisfies Record<string, FunctionPlan>;
 
+/** What speaks to addresses that tenants chose: in no network of ours, and told nothing of the deployment. */
+const FETCH_PAGE = {
+  bundle: "fetch-page",
+  description: "Fetches a page for run-tool, from outside the network",
+  /** A fetch ends itself after 30; then its page is read. */
+  seconds: 60,
+  memory: 1024,
+} as const;
+
 /** Runs of the schedule, lost executions and the first net side by side; more would only contend for the same rows. */
 const RELAY_CONCURRENCY = 5;
 
@@ -97,10 +106,13 @@ export class Functions extends Construct {
   readonly stream: Handler;
   readonly operator: Handler;
   readonly relay: Handler;
+  /** Only with `webFetch=managed`. */
+  readonly fetchPage: Handler | undefined;
 
   constructor(scope: Construct, id: string, props: FunctionsProps) {
     super(scope, id);
     const { settings } = props;
+    this.fetchPage = settings.webFetch === "managed" ? this.#makeFetchPage(props) : undefined;
     this.states = Object.fromEntries(
       Object.entries(STATE_FUNCTIONS).map(([name, plan]) => [name, this.#make(name, plan, props)]),
     ) as Record<StateName, Handler>;
@@ -114,7 +126,15 @@ export class Functions extends Construct {
 
   /** All of them. */
   get handlers(): readonly Handler[] {
-    return [...Object.values(this.states), this.api, this.work, this.stream, this.operator, this.relay];
+    return [
+      ...Object.values(this.states),
+      this.api,
+      this.work,
+      this.stream,
+      this.operator,
+      this.relay,
+      ...(this.fetchPage === undefined ? [] : [this.fetchPage]),
+    ];
   }
 
   #make(name: string, plan: FunctionPlan, props: FunctionsProps, reservedConcurrency?: number): Handler {
@@ -124,8 +144,7 @@ export class Functions extends Construct {
       stage: settings.stage,
       bundle: plan.bundle,
       description: plan.description,
-      vpc: data.network.vpc,
-      securityGroup: data.network.functions,
+      network: { vpc: data.network.vpc, securityGroup: data.network.functions },
       timeout: Duration.seconds(plan.seconds),
       memorySize: plan.memory ?? 512,
       environment: {
@@ -134,6 +153,9 @@ export class Functions extends Construct {
         MANGO_STATE_MACHINE_ARN: stateMachineArn,
         MANGO_RELAY_QUEUE_URL: props.relayQueue.queueUrl,
         ...(settings.scaleToZero && { MANGO_SCALE_TO_ZERO: "on", NODE_EXTRA_CA_CERTS: LAMBDA_AUTHORITIES }),
+        ...(settings.modelProfile !== undefined && { MANGO_MODEL_PROFILE: JSON.stringify(settings.modelProfile) }),
+        ...(settings.webFetch === "managed" && { MANGO_WEB_FETCH: settings.webFetch }),
+        ...(plan.rights.includes("fetch-pages") && this.#pageCallerVariables(settings)),
         ...(plan.rights.includes("model-key") && {
           MANGO_MODEL_BASE_URL: settings.modelBaseUrl,
           MANGO_MODEL_AUTH: settings.modelAuth,
@@ -149,8 +171,32 @@ export class Functions extends Construct {
       ...(settings.scaleToZero ? (["quiet"] as const) : []),
     ]);
     for (const right of rights) {
-      grant(handler, right, props);
+      grant(handler, right, { ...props, fetchPage: this.fetchPage });
     }
     return handler;
+  }
+
+  #makeFetchPage({ bundles, settings }: FunctionsProps): Handler {
+    const { seconds, memory, ...plan } = FETCH_PAGE;
+    return new Handler(this, "FetchPage", {
+      ...plan,
+      bundles,
+      stage: settings.stage,
+      timeout: Duration.seconds(seconds),
+      memorySize: memory,
+      environment: settings.webFetchProxy === undefined ? {} : { MANGO_WEB_FETCH_PROXY: settings.webFetchProxy },
+    });
+  }
+
+  #pageCallerVariables({ webFetchAllowedDomains, webFetchBlockedDomains }: Settings): Record<string, string> {
+    return {
+      ...(this.fetchPage !== undefined && { MANGO_WEB_FETCH_FUNCTION: this.fetchPage.function.functionName }),
+      ...(webFetchAllowedDomains !== undefined && {
+        MANGO_WEB_FETCH_ALLOWED_DOMAINS: webFetchAllowedDomains.join(","),
+      }),
+      ...(webFetchBlockedDomains !== undefined && {
+        MANGO_WEB_FETCH_BLOCKED_DOMAINS: webFetchBlockedDomains.join(","),
+      }),
+    };
   }
 }

@@ -20,8 +20,8 @@ export interface HandlerProps {
   readonly bundles: string;
   readonly bundle: FunctionName;
   readonly description: string;
-  readonly vpc: ec2.IVpc;
-  readonly securityGroup: ec2.ISecurityGroup;
+  /** Where it stands; without one it is outside, where nothing of ours can be reached. */
+  readonly network?: { readonly vpc: ec2.IVpc; readonly securityGroup: ec2.ISecurityGroup };
   readonly timeout: Duration;
   readonly memorySize: number;
   readonly environment: Readonly<Record<string, string>>;
@@ -50,19 +50,21 @@ export class Handler extends Construct {
         resources: [logGroup.logGroupArn],
       }),
     );
-    this.role.addToPolicy(
-      new iam.PolicyStatement({
-        actions: [
-          "ec2:AssignPrivateIpAddresses",
-          "ec2:CreateNetworkInterface",
-          "ec2:DeleteNetworkInterface",
-          "ec2:DescribeNetworkInterfaces",
-          "ec2:DescribeSubnets",
-          "ec2:UnassignPrivateIpAddresses",
-        ],
-        resources: ["*"],
-      }),
-    );
+    if (props.network !== undefined) {
+      this.role.addToPolicy(
+        new iam.PolicyStatement({
+          actions: [
+            "ec2:AssignPrivateIpAddresses",
+            "ec2:CreateNetworkInterface",
+            "ec2:DeleteNetworkInterface",
+            "ec2:DescribeNetworkInterfaces",
+            "ec2:DescribeSubnets",
+            "ec2:UnassignPrivateIpAddresses",
+          ],
+          resources: ["*"],
+        }),
+      );
+    }
     this.function = new lambda.Function(this, "Function", {
       description: props.description,
       code: lambda.Code.fromAsset(path.join(props.bundles, props.bundle)),
@@ -72,9 +74,11 @@ export class Handler extends Construct {
       role: this.role,
       logGroup,
       tracing: lambda.Tracing.ACTIVE,
-      vpc: props.vpc,
-      vpcSubnets: { subnetGroupName: "functions" },
-      securityGroups: [props.securityGroup],
+      ...(props.network !== undefined && {
+        vpc: props.network.vpc,
+        vpcSubnets: { subnetGroupName: "functions" },
+        securityGroups: [props.network.securityGroup],
+      }),
       timeout: props.timeout,
       memorySize: props.memorySize,
       environment: {

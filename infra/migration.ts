@@ -31,8 +31,7 @@ export class Migration extends Construct {
       stage: props.settings.stage,
       bundle: "migrate",
       description: "Changes the schema",
-      vpc: data.network.vpc,
-      securityGroup: data.network.migrator,
+      network: { vpc: data.network.vpc, securityGroup: data.network.migrator },
       timeout: Duration.minutes(14),
       memorySize: 512,
       environment: {

@@ -21,13 +21,16 @@ export type Right =
   | "quiet"
   | "find-executions"
   | "model-key"
-  | "owner-secret";
+  | "owner-secret"
+  | "fetch-pages";
 
 export interface RightsContext {
   readonly data: DataStack;
   readonly stateMachineArn: string;
   readonly executionsArn: string;
   readonly relayQueue: IQueue;
+  /** Absent where the deployment fetches no pages itself. */
+  readonly fetchPage?: Handler | undefined;
 }
 
 export function grant(handler: Handler, right: Right, context: RightsContext): void {
@@ -71,6 +74,11 @@ export function grant(handler: Handler, right: Right, context: RightsContext): v
     case "owner-secret":
       statement(["secretsmanager:GetSecretValue"], data.database.ownerSecret.secretArn);
       useKey(handler, "secretsmanager", ["kms:Decrypt"], data);
+      return;
+    case "fetch-pages":
+      if (context.fetchPage !== undefined) {
+        statement(["lambda:InvokeFunction"], context.fetchPage.function.functionArn);
+      }
       return;
   }
 }

@@ -17,6 +17,7 @@ test("nothing has to be chosen", () => {
     retainData: true,
     modelBaseUrl: "https://api.anthropic.com",
     modelAuth: "x-api-key",
+    webFetch: "native",
     streamLifeSeconds: 300,
     streamConcurrency: 200,
     apiConcurrency: 100,
@@ -32,6 +33,18 @@ test.each([
     { natGateways: 0, minCapacity: 0.5 },
   ],
   [{ scaleToZero: "true" }, { scaleToZero: true, minCapacity: 0 }],
+  [
+    { webFetch: "managed", webFetchAllowedDomains: "a.example, b.example", webFetchProxy: "http://proxy.example:3128" },
+    { webFetchAllowedDomains: ["a.example", "b.example"], webFetchProxy: "http://proxy.example:3128" },
+  ],
+  [
+    { webFetch: "managed", webFetchProxy: "{{resolve:secretsmanager:fetch-proxy}}" },
+    { webFetchProxy: "{{resolve:secretsmanager:fetch-proxy}}" },
+  ],
+  [
+    { modelProfile: '{"version":"mine-1","native_web_search":true,"preserves_unknown_content_blocks":true}' },
+    { modelProfile: { version: "mine-1", native_web_search: true, native_web_fetch: false } },
+  ],
   [{ domainName: "api.example.com", certificateArn: CERTIFICATE }, { domainName: "api.example.com" }],
 ])("%j is a choice", (context, chosen) => {
   expect(readSettings(context)).toMatchObject(chosen);
@@ -75,6 +88,22 @@ test.each([
   [{ modelBaseUrl: "https://model.example:8443" }, /modelBaseUrl: must use port 443/],
   [{ emulatorDatabase: "postgres" }, /emulatorDatabase: must be a host and a port/],
   [{ streamLifeSeconds: "900" }, /streamLifeSeconds: Too big/],
+  [{ modelProfile: "{" }, /modelProfile: is not JSON/],
+  [
+    { modelProfile: '{"version":"v","native_web_serach":true}' },
+    /modelProfile: native_web_serach is not a key of a profile/,
+  ],
+  [{ webFetch: "on" }, /webFetch: Invalid option/],
+  [
+    { webFetchBlockedDomains: "a.example", webFetchProxy: "http://proxy.example:3128" },
+    /webFetchBlockedDomains: needs webFetch=managed\n.*webFetchProxy: needs webFetch=managed/,
+  ],
+  [{ webFetch: "managed", webFetchAllowedDomains: "https://a.example" }, /webFetchAllowedDomains: must be host names/],
+  // It would stand in the template.
+  [
+    { webFetch: "managed", webFetchProxy: "http://me:secret@proxy.example" },
+    /webFetchProxy: must be a URL without a pass/,
+  ],
   [{ alarmEmail: "me" }, /alarmEmail: Invalid email/],
 ])("%j is refused", (context, message) => {
   expect(() => readSettings(context)).toThrow(message);

@@ -1,4 +1,6 @@
 import { z } from "zod";
+import { ProfileText } from "../shared/model/capability-profile.ts";
+import { DomainNames } from "../shared/web-fetch/domain-rule.ts";
 
 /**
  * What an operator may choose at deployment: `npx cdk deploy --all -c stage=prod -c minCapacity=1`, or `context` in
@@ -8,6 +10,15 @@ import { z } from "zod";
 const flag = z.union([z.boolean(), z.enum(["true", "false"]).transform((text) => text === "true")]);
 const capacity = z.coerce.number().multipleOf(0.5).max(256);
 const concurrency = z.coerce.number().int().min(1);
+
+/** With credentials only by reference: CloudFormation puts them in, and no template and no context holds them. */
+const proxy = z.union(
+  [
+    z.url({ protocol: /^https?$/ }).refine((url) => !/@/.test(url)),
+    z.string().regex(/^\{\{resolve:secretsmanager:[\w/+=.@:-]+\}\}$/),
+  ],
+  { error: "must be a URL without a password, or {{resolve:secretsmanager:<name of a secret that is the URL>}}" },
+);
 
 export const Settings = z.strictObject({
   /** Names the stacks, so that several deployments fit into one account. */
@@ -34,6 +45,15 @@ export const Settings = z.strictObject({
     .url({ protocol: /^https?$/, error: "must be a URL that starts with https://" })
     .default("https://api.anthropic.com"),
   modelAuth: z.enum(["x-api-key", "authorization-bearer"]).default("x-api-key"),
+  /** What the endpoint can do, as JSON text: see docs/model-endpoint.md. Without it nothing is claimed. */
+  modelProfile: ProfileText.optional(),
+  /** Who runs web_fetch: the endpoint where its profile has it, or a function of this deployment outside its network. */
+  webFetch: z.enum(["native", "managed"]).default("native"),
+  /** With managed: the only domains that may be fetched, and those that never are; subdomains included. */
+  webFetchAllowedDomains: DomainNames.optional(),
+  webFetchBlockedDomains: DomainNames.optional(),
+  /** With managed: an HTTP proxy that fetches are tunnelled through. */
+  webFetchProxy: proxy.optional(),
   /** How long a stream lives; its client then connects again and misses nothing. */
   streamLifeSeconds: z.coerce.number().int().min(10).max(870).default(300),
   /** How many streams may be open at once: each keeps a Lambda. */
@@ -112,6 +132,12 @@ function contradictions(settings: Settings): string[] {
     ...(natGateways === 0 && !ownEgress
       ? ["natGateways: 0 leaves the functions without the model and AWS; declare another way out with ownEgress=true"]
       : []),
+    // A restriction that nothing enforces would be worse than none.
+    ...(settings.webFetch === "managed"
+      ? []
+      : (["webFetchAllowedDomains", "webFetchBlockedDomains", "webFetchProxy"] as const)
+          .filter((name) => settings[name] !== undefined)
+          .map((name) => `${name}: needs webFetch=managed`)),
     ...(settings.emulatorDatabase === undefined ? modelProblems(settings.modelBaseUrl) : []),
     ...((domainName === undefined) === (certificateArn === undefined)
       ? []

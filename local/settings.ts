@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
 import { type CapabilityProfile, ProfileError, parseProfile } from "../shared/model/capability-profile.ts";
-import type { DomainRule } from "../shared/web-fetch/domain-rule.ts";
+import { DomainNames, type DomainRule } from "../shared/web-fetch/domain-rule.ts";
 import type { ToolSettings } from "./bundled-worker.ts";
 import { nearest } from "./nearest-name.ts";
 
@@ -46,13 +46,6 @@ const text = z.string().min(1, "must not be empty");
 const onOff = z.enum(["on", "off"]);
 const url = (protocols: RegExp, kind: string) =>
   z.url({ protocol: protocols, error: `must be a URL that starts with ${kind}` });
-
-const domains = z
-  .string()
-  .transform((list) => list.split(",").map((name) => name.trim()))
-  .refine((names) => names.every((name) => /^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*$/.test(name)), {
-    error: "must be host names, separated by commas",
-  });
 
 /**
  * Every setting, once: its form, its default (as text, the way an operator would write it) and what it is for. The
@@ -123,12 +116,12 @@ const variables = {
   MANGO_WEB_FETCH_ALLOWED_DOMAINS: {
     about: "With `managed`: the only domains that may be fetched, subdomains included; comma-separated. Unset: any.",
     fallback: null,
-    form: domains,
+    form: DomainNames,
   },
   MANGO_WEB_FETCH_BLOCKED_DOMAINS: {
     about: "With `managed`: domains that are never fetched, subdomains included; comma-separated.",
     fallback: null,
-    form: domains,
+    form: DomainNames,
   },
   MANGO_WEB_FETCH_PROXY: {
     about: "With `managed`: an HTTP proxy that fetches are tunnelled through, `http://user:password@host:port`.",

@@ -101,6 +101,16 @@ export function parseProfile(text: string): CapabilityProfile {
   return read.data;
 }
 
+/** A profile as settings hold it: its JSON text. */
+export const ProfileText = z.string().transform((text, context) => {
+  try {
+    return parseProfile(text);
+  } catch (error) {
+    context.addIssue({ code: "custom", message: (error as Error).message });
+    return z.NEVER;
+  }
+});
+
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);

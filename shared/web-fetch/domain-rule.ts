@@ -7,6 +7,14 @@ export const DomainRule = z.strictObject({
 });
 export type DomainRule = z.infer<typeof DomainRule>;
 
+/** Names of domains as an operator writes them: separated by commas. */
+export const DomainNames = z
+  .string()
+  .transform((list) => list.split(",").map((name) => name.trim()))
+  .refine((names) => names.every((name) => /^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*$/.test(name)), {
+    error: "must be host names, separated by commas",
+  });
+
 /** Whether a rule lets a host through; `host` is in the spelling of a parsed URL. */
 export function allowsHost(rule: DomainRule, host: string): boolean {
   const covers = (domain: string) => {

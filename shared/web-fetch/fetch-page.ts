@@ -9,7 +9,7 @@ import { type Connection, dial, type Network } from "./dial.ts";
 import { allowsHost, DomainRule } from "./domain-rule.ts";
 import { get, readBody } from "./exchange.ts";
 import { decodeText, readMediaType } from "./media-type.ts";
-import { PageError, type PageErrorCode } from "./page-error.ts";
+import { PageError, PageErrorCode } from "./page-error.ts";
 import { htmlText } from "./page-text.ts";
 import { destinationOf, parsePageUrl } from "./page-url.ts";
 
@@ -23,38 +23,41 @@ export const PageRequest = z.strictObject({
 export type PageRequest = z.infer<typeof PageRequest>;
 
 /** What the record keeps of a fetch, whether it came to a page or not. */
-export interface PageProvenance {
-  readonly requested_url: string;
+const PageProvenance = z.object({
+  requested_url: z.string(),
   /** Where the redirects led; the requested URL in its one spelling when there were none. */
-  readonly final_url: string;
+  final_url: z.string(),
   /** The URLs that were left by a redirect, in order. */
-  readonly redirects: readonly string[];
+  redirects: z.array(z.string()),
   /** The address that the final URL was asked at; null when nothing was dialled for it. */
-  readonly address: string | null;
-  readonly status: number | null;
-  readonly media_type: string | null;
+  address: z.string().nullable(),
+  status: z.int().nullable(),
+  media_type: z.string().nullable(),
   /** Length and SHA-256 of the decompressed body as far as it was read; null when none was. */
-  readonly bytes: number | null;
-  readonly sha256: string | null;
-  readonly started_at: string;
-  readonly duration_ms: number;
-}
+  bytes: z.int().nullable(),
+  sha256: z.string().nullable(),
+  started_at: z.string(),
+  duration_ms: z.number(),
+});
+type PageProvenance = z.infer<typeof PageProvenance>;
 
-export type PageOutcome =
-  | {
-      readonly kind: "page";
-      readonly text: string;
-      /** The page goes on. */
-      readonly cut: boolean;
-      readonly provenance: PageProvenance;
-    }
-  | {
-      readonly kind: "error";
-      readonly code: PageErrorCode;
-      /** For the model: says nothing of addresses. */
-      readonly message: string;
-      readonly provenance: PageProvenance;
-    };
+export const PageOutcome = z.discriminatedUnion("kind", [
+  z.object({
+    kind: z.literal("page"),
+    text: z.string(),
+    /** The page goes on. */
+    cut: z.boolean(),
+    provenance: PageProvenance,
+  }),
+  z.object({
+    kind: z.literal("error"),
+    code: PageErrorCode,
+    /** For the model: says nothing of addresses. */
+    message: z.string(),
+    provenance: PageProvenance,
+  }),
+]);
+export type PageOutcome = z.infer<typeof PageOutcome>;
 
 export interface PageLimits {
   /** Redirects that are followed. */

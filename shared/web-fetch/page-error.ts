@@ -1,14 +1,18 @@
+import { z } from "zod";
+
 /** Why a page was not fetched. The code is for programs, the message for the model: neither holds an address. */
-export type PageErrorCode =
-  | "invalid_url"
-  | "url_not_allowed"
-  | "address_not_allowed"
-  | "unreachable"
-  | "timeout"
-  | "too_many_redirects"
-  | "http_error"
-  | "unsupported_media_type"
-  | "unreadable";
+export const PageErrorCode = z.enum([
+  "invalid_url",
+  "url_not_allowed",
+  "address_not_allowed",
+  "unreachable",
+  "timeout",
+  "too_many_redirects",
+  "http_error",
+  "unsupported_media_type",
+  "unreadable",
+]);
+export type PageErrorCode = z.infer<typeof PageErrorCode>;
 
 export class PageError extends Error {
   override readonly name = "PageError";

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startBundledWorker } from "../../local/bundled-worker.ts";
+import { calls, says, toolUse } from "../e2e/scripted-model.ts";
 import { isTurnEnd, isType, message, SessionDriver, textOf, toolset } from "../e2e/session-driver.ts";
 import { UNCONFINED } from "../server.ts";
 import { type DeployedServer, startDeployedServer } from "./deployed-server.ts";
@@ -10,8 +11,19 @@ import { type DeployedServer, startDeployedServer } from "./deployed-server.ts";
 /** The AWS edition as `cdk synth` would deploy it, in a region in miniature. */
 let server: DeployedServer;
 
+/** An address that a machine in the network would reach, and nobody else. */
+const INWARDS = "http://127.0.0.1:8080/inwards";
+
 beforeAll(async () => {
-  server = await startDeployedServer();
+  server = await startDeployedServer({
+    context: { webFetch: "managed" },
+    script({ body }) {
+      if (!body.includes(INWARDS)) return undefined;
+      return body.includes('"tool_result"')
+        ? says("It cannot be reached.")
+        : calls(toolUse("toolu_page", "web_fetch", { url: INWARDS }));
+    },
+  });
 }, 400_000);
 afterAll(() => server?.close(), 60_000);
 
@@ -56,6 +68,36 @@ test("a whole turn runs through the bundles, with a stream and a tool on a worke
   }
 }, 180_000);
 
+test("a page is asked for by run-tool and fetched by the function outside, which dials nothing inwards", async () => {
+  const { administrator, functionNamed, lambda } = server.region;
+  const outside = functionNamed("FetchPage");
+  const direct = await lambda.call(outside.name, { url: INWARDS, domains: [], max_characters: 100 });
+  const session = await SessionDriver.open(server, { tools: [toolset()] });
+  await session.send(message(`Read ${INWARDS}`));
+  const result = await session.until(isType("agent.tool_result"));
+  await session.until(isTurnEnd);
+  session.close();
+  const { rows } = await administrator.query<{ owner: string; state: string; provenance: string }>(
+    "select owner, state, provenance from tool_steps where session_id = $1",
+    [session.id],
+  );
+
+  const provenance = { requested_url: INWARDS, address: null, status: null, bytes: null };
+  expect(direct).toMatchObject({ kind: "error", code: "address_not_allowed", provenance });
+  expect(result).toMatchObject({ is_error: true });
+  expect(textOf(result)).toBe("The URL does not lead to a web server on the public internet.");
+  expect(rows).toMatchObject([{ owner: "platform_managed", state: "completed" }]);
+  expect(JSON.parse(rows[0]?.provenance ?? "")).toMatchObject(provenance);
+  expect(Object.keys(outside.variables).filter((name) => name.startsWith("MANGO_"))).toEqual([]);
+}, 180_000);
+
+test("a function that cannot read what it is asked answers the name of the failure, and no word of the request", async () => {
+  const { functionNamed, lambda } = server.region;
+  const asked = await lambda.invoke(functionNamed("FetchPage").name, { url: "http://a.example/of-a-tenant" });
+
+  expect(asked).toEqual({ kind: "error", type: "ZodError", message: "The function's log says more." });
+}, 60_000);
+
 test("a refusal of a stream is an ordinary answer, and what no function answers the gateway does in the envelope", async () => {
   const refused = await fetch(`${server.url}/v1/sessions/sesn_none/events/stream`, { headers: { "x-api-key": "no" } });
   const unknown = await server.request("/v1/nothing");
@@ -84,7 +126,7 @@ test("no secret and no word of a conversation is in a log", () => {
   const logged = lambda.logs.map(({ text }) => text).join("\n");
 
   expect(lambda.logs.length).toBeGreaterThan(0);
-  for (const secret of [...secrets, server.apiKey, server.environmentKey, "from-the-worker"]) {
+  for (const secret of [...secrets, server.apiKey, server.environmentKey, "from-the-worker", INWARDS, "of-a-tenant"]) {
     expect(logged).not.toContain(secret);
   }
 });

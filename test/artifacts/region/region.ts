@@ -24,6 +24,7 @@ import { createPool } from "../../../shared/db/pool.ts";
 import type { Log } from "../../../shared/ports/log.ts";
 import { Assembly, type Existing, type Resource } from "./assembly.ts";
 import { type EventServices, eventServices } from "./events.ts";
+import { startInvokeApi } from "./invoke-api.ts";
 import type { LambdaFunction } from "./lambda-environment.ts";
 import { LambdaService } from "./lambda-service.ts";
 import { ACCOUNT, arn, REGION } from "./names.ts";
@@ -154,12 +155,16 @@ async function deploy(options: RegionOptions, undo: (() => unknown)[]): Promise<
   const throttle = await startThrottle(stepFunctions.endpoint);
   undo.push(() => throttle.close());
 
+  const invokeApi = await startInvokeApi((nameOrArn, event) => called(running).invoke(nameOrArn, event));
+  undo.push(() => invokeApi.close());
+
   const lambda = new LambdaService(functions, {
     PATH: process.env["PATH"] ?? "",
     AWS_REGION: REGION,
     AWS_LAMBDA_INITIALIZATION_TYPE: "on-demand",
     AWS_ACCESS_KEY_ID: ACCESS_KEY,
     AWS_SECRET_ACCESS_KEY: "secret",
+    AWS_ENDPOINT_URL_LAMBDA: invokeApi.url,
     AWS_ENDPOINT_URL_SFN: throttle.url,
     AWS_ENDPOINT_URL_SQS: queues.url,
     AWS_ENDPOINT_URL_DYNAMODB: dynamoDb.url,
