@@ -75,9 +75,12 @@ function compose(): LambdaProduct {
   // A wake-up that takes longer than this helps nobody.
   const dynamoDb = new DynamoDBClient({
     maxAttempts: 2,
-    requestHandler: { connectionTimeout: 500, requestTimeout: 1000 },
+    requestHandler: { connectionTimeout: 500, requestTimeout: 1000, throwOnRequestTimeout: true },
   });
-  const queue = new SQSClient({ maxAttempts: 2, requestHandler: { connectionTimeout: 500, requestTimeout: 2000 } });
+  const queue = new SQSClient({
+    maxAttempts: 2,
+    requestHandler: { connectionTimeout: 500, requestTimeout: 2000, throwOnRequestTimeout: true },
+  });
   const message = new SendMessageCommand({ QueueUrl: environment.MANGO_RELAY_QUEUE_URL, MessageBody: "relay" });
   const stepFunctions = stepFunctionsOrchestrator({
     client: new SFNClient({}),
