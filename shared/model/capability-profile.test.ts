@@ -14,7 +14,6 @@ describe("a capability profile", () => {
       provider_idempotency: null,
       context_window_tokens: null,
       max_request_bytes: 31_457_280,
-      mid_conversation_system: false,
     });
     expect(CLAIMS_NOTHING).toEqual(parseProfile('{"version":"unstated-1"}'));
   });

@@ -62,8 +62,6 @@ export const CapabilityProfile = z
     context_window_tokens: z.int().min(1024).nullable().default(null),
     /** The hard ceiling of one request, in bytes: a larger one is not sent, and its turn ends exhausted. */
     max_request_bytes: z.int().min(1024).max(LARGEST_REQUEST_BYTES).default(LARGEST_REQUEST_BYTES),
-    /** The endpoint takes a system message between other messages. */
-    mid_conversation_system: z.boolean().default(false),
   })
   .superRefine((profile, context) => {
     for (const capability of ["native_web_search", "native_web_fetch"] as const) {
