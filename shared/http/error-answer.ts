@@ -52,13 +52,16 @@ export function asApiError(error: unknown, log: Log, requestId: string): ApiErro
   });
 }
 
+/** What the pool says of a connection that was not made in time, and of those who waited for it. */
+const CONNECT_TIMEOUTS = ["Connection terminated due to connection timeout", "timeout exceeded when trying to connect"];
+
 /** Raised while a connection was being made, so before any write. */
 function isConnectionFailure(error: unknown): boolean {
   const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown };
   return (
     code === "ECONNREFUSED" ||
     code === "57P03" ||
-    (typeof message === "string" && message.includes("timeout exceeded when trying to connect"))
+    (typeof message === "string" && CONNECT_TIMEOUTS.some((said) => message.includes(said)))
   );
 }
 
