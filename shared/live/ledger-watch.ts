@@ -44,12 +44,14 @@ export class LedgerWatch {
   }
 
   async look(): Promise<void> {
+    // Only those that are asked about are told: of a session that comes while the answer is under way it says nothing.
+    const asked = [...this.#sessions].map(([sessionId, streams]) => ({ sessionId, streams: [...streams] }));
     const { rows } = await this.#database.query<{ id: string; last_seq: number; deleting: boolean }>(
       "select id, last_seq, deleting_at is not null as deleting from sessions where id = any($1::text[])",
-      [[...this.#sessions.keys()]],
+      [asked.map(({ sessionId }) => sessionId)],
     );
     const heads = new Map(rows.map((row) => [row.id, row]));
-    for (const [sessionId, streams] of this.#sessions) {
+    for (const { sessionId, streams } of asked) {
       const head = heads.get(sessionId);
       for (const stream of streams) {
         if (head === undefined || head.deleting) {
