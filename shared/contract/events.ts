@@ -37,6 +37,9 @@ const Evaluation = z.discriminatedUnion("type", [
   }),
 ]);
 
+/** The public record of how a call's outcome came about. */
+export type Evaluation = z.infer<typeof Evaluation>;
+
 const Permission = {
   evaluated_permission: z.enum(["allow", "ask", "deny"]),
   evaluation: Evaluation.optional().openapi({

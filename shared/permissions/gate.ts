@@ -1,3 +1,4 @@
+import type { Evaluation } from "../contract/events.ts";
 import { ASK, type Judgment } from "./judgment.ts";
 import type { PinnedTool, ToolOwner } from "./runtime.ts";
 
@@ -7,16 +8,6 @@ export interface Verdict {
   /** Absent when the call was refused before any policy applied: the tool is disabled or unknown. */
   readonly evaluation: Evaluation | null;
 }
-
-/** The public record of how a verdict came about. */
-type Evaluation =
-  | { readonly type: "always_allow" | "always_ask" }
-  | {
-      readonly type: "auto";
-      readonly evaluated_permission:
-        | { readonly type: "allow" }
-        | { readonly type: "ask" | "deny"; readonly reason_code: string };
-    };
 
 /**
  * Applies the pinned policy; `judgment` is the evaluator's, needed under `auto` alone. A custom tool belongs to the
@@ -30,6 +21,7 @@ export function judge(tool: PinnedTool | undefined, judgment: Judgment = ASK): V
       return { permission: "ask", evaluation: { type: "always_ask" } };
     case "auto": {
       const { permission: type, ...reason } = judgment;
+      // Spread apart, the code no longer belongs to its permission for the compiler; it does, because both are of one.
       const evaluated = { type, ...reason } as Extract<Evaluation, { type: "auto" }>["evaluated_permission"];
       return { permission: type, evaluation: { type: "auto", evaluated_permission: evaluated } };
     }

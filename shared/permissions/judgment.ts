@@ -1,19 +1,15 @@
 import { z } from "@hono/zod-openapi";
 
-/** What the evaluator says of one call. The codes are the only reasons that ever become public. */
-export type Judgment =
-  | { readonly permission: "allow" }
-  | { readonly permission: "ask"; readonly reason_code: "indeterminate" }
-  | { readonly permission: "deny"; readonly reason_code: "high_risk" };
-
-/** Whatever goes wrong with an evaluation, a person is asked. */
-export const ASK: Judgment = { permission: "ask", reason_code: "indeterminate" };
-
+/** What the evaluator says of one call, as it says it. The codes are the only reasons that ever become public. */
 const Answer = z.discriminatedUnion("permission", [
   z.strictObject({ permission: z.literal("allow") }),
   z.strictObject({ permission: z.literal("ask"), reason_code: z.literal("indeterminate") }),
   z.strictObject({ permission: z.literal("deny"), reason_code: z.literal("high_risk") }),
 ]);
+export type Judgment = Readonly<z.infer<typeof Answer>>;
+
+/** Whatever goes wrong with an evaluation, a person is asked. */
+export const ASK: Judgment = { permission: "ask", reason_code: "indeterminate" };
 
 /**
  * Reads the evaluator's answer: one JSON object of one of three shapes, nothing before or after it. Null for anything

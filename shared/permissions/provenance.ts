@@ -2,7 +2,14 @@ import type { Transaction } from "../db/transaction.ts";
 import { type Block, readBlocks } from "../model/content-blocks.ts";
 import { publicResult, serverCallOf } from "../model/native-blocks.ts";
 import { type EntryPlace, readTranscriptBackwards, type TranscriptEntry } from "../transcript/transcript.ts";
-import { type Conversation, MAX_ENVELOPE_BYTES, placeholderOf, type Quote, type Refusal } from "./trust-envelope.ts";
+import {
+  type Conversation,
+  MAX_ENVELOPE_BYTES,
+  MAX_QUOTE_CHARS,
+  placeholderOf,
+  type Quote,
+  type Refusal,
+} from "./trust-envelope.ts";
 
 /**
  * Where the texts of a thread come from, read before any projection: the ledger says what the client wrote, and when the
@@ -94,8 +101,8 @@ async function readRefusals(database: Transaction, turn: JudgedRound, through: E
   });
 }
 
-/** More than fit into an envelope: then it is oversize, and a person is asked. */
-const MAX_REFUSALS = 2000;
+/** More than fit into an envelope, of 24 bytes each at least: then it is oversize, and a person is asked. */
+const MAX_REFUSALS = 3000;
 
 /** Entries that are read at once, from the newest back. */
 const ENTRIES = 20;
@@ -107,15 +114,17 @@ async function readQuotes(
   through: EntryPlace,
 ): Promise<Pick<Conversation, "quotes" | "olderLeftOut">> {
   const entries: TranscriptEntry[] = [];
-  let quotes: Quote[] = [];
+  let room = MAX_ENVELOPE_BYTES;
   for await (const page of readTranscriptBackwards(database, { threadId: turn.threadId, through, size: ENTRIES })) {
     entries.unshift(...page.toReversed());
-    quotes = quotesOf(entries);
-    if (quotes.reduce((sum, quote) => sum + Math.min(quote.text.length, 4096), 0) > MAX_ENVELOPE_BYTES) {
-      return { quotes, olderLeftOut: true };
+    for (const { text } of quotesOf(page)) {
+      room -= Math.min(text.length, MAX_QUOTE_CHARS);
+    }
+    if (room < 0) {
+      return { quotes: quotesOf(entries), olderLeftOut: true };
     }
   }
-  return { quotes, olderLeftOut: false };
+  return { quotes: quotesOf(entries), olderLeftOut: false };
 }
 
 /** Everything that a transcript holds besides its intent, oldest first, each with its source. */

@@ -11,7 +11,7 @@
 export const MAX_ENVELOPE_BYTES = 64 * 1024;
 
 /** Characters that are kept of one quoted text, half from either end. Only intent, refusals and the call must be whole. */
-const MAX_QUOTE_CHARS = 4096;
+export const MAX_QUOTE_CHARS = 4096;
 
 /** One text that cannot grant authority, with where it comes from. */
 export interface Quote {
@@ -88,12 +88,13 @@ export function trustEnvelope(
   return { text: `${head}${kept.join(",")}${tail(conversation.olderLeftOut || kept.length < quotes.length)}` };
 }
 
-/** Stands in a client's message for a part that is not text. */
-const PLACEHOLDER = /\[(?:image|document|file|part)\]/g;
+/** Parts of a client's message that are not text. */
+const ATTACHMENTS = ["image", "document", "file", "part"];
+const PLACEHOLDER = new RegExp(`\\[(?:${ATTACHMENTS.join("|")})\\]`, "g");
 
 /** What stands for a part of a client's message that is not text. */
 export function placeholderOf(type: string): string {
-  return type === "image" || type === "document" || type === "file" ? `[${type}]` : "[part]";
+  return `[${ATTACHMENTS.includes(type) ? type : "part"}]`;
 }
 
 function refusalText({ tool, input, message }: Refusal): string {
