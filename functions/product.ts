@@ -58,12 +58,16 @@ export function product(): LambdaProduct {
   return composed;
 }
 
-/** The end of an invocation: what it began without waiting has been sent, and no connection keeps the database awake. */
+/**
+ * The end of an invocation: what it began without waiting has been sent, its connection is not trusted after the pause,
+ * and none keeps a database awake that may sleep.
+ */
 export async function settle(): Promise<void> {
   if (composed === undefined) {
     return;
   }
   await Promise.all([composed.live.settled(), composed.firstNet.settle()]);
+  composed.database.rest();
   if (composed.quiet !== null) {
     await composed.database.disconnect();
   }

@@ -19,11 +19,13 @@ export interface AwsDatabaseOptions {
   readonly log: Log;
 }
 
-/** Shorter than anything that closes a connection in silence; longer than the gap between two statements. */
+/** Shorter than anything that closes a connection in silence; longer than the gap between two statements of one invocation. */
 const QUIET_MS = 5000;
 const PING_MS = 2000;
 
 export interface AwsDatabase extends Database {
+  /** Says that the environment may be frozen from here on: the connection is not trusted before it has answered. */
+  rest(): void;
   /** Gives the connection up; the next statement makes a new one. */
   disconnect(): Promise<void>;
   end(): Promise<void>;
@@ -37,12 +39,13 @@ export interface AwsDatabase extends Database {
  * which Node trusts.
  *
  * Between two invocations the environment is frozen, network and all. A connection that was lost meanwhile looks alive
- * until something is sent, so one that has been quiet is asked first, and replaced when it does not answer.
+ * until something is sent: its end, too, is read only then. So the first statement after a rest, or after a long
+ * silence, is a question (one round trip, about a millisecond), and a connection that does not answer is replaced.
  */
 export function awsDatabase(options: AwsDatabaseOptions): AwsDatabase {
   const { log } = options;
   let pool = poolOf(options);
-  let lastUse = Date.now();
+  let lastUse = 0;
   const used = () => {
     lastUse = Date.now();
   };
@@ -83,6 +86,9 @@ export function awsDatabase(options: AwsDatabaseOptions): AwsDatabase {
       } finally {
         client.release(broken);
       }
+    },
+    rest() {
+      lastUse = 0;
     },
     async disconnect() {
       if (pool.totalCount > 0) {

@@ -111,9 +111,12 @@ test("F26: a request succeeds although the database ended every connection while
   await server.request("/v1/agents");
   const before = proxy.tokens.length;
 
-  const { rowCount } = await administrator.query(
-    "select pg_terminate_backend(pid) from pg_stat_activity where datname = 'mango' and pid <> pg_backend_pid()",
-  );
+  const others = "from pg_stat_activity where datname = 'mango' and pid <> pg_backend_pid()";
+  const { rowCount } = await administrator.query(`select pg_terminate_backend(pid) ${others}`);
+  // The answer is that they were told to end, not that they have.
+  await expect
+    .poll(async () => (await administrator.query(`select pid ${others}`)).rows, { timeout: 20_000 })
+    .toEqual([]);
   const after = await server.request("/v1/agents");
 
   expect(rowCount).toBeGreaterThan(0);

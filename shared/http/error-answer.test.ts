@@ -1,0 +1,39 @@
+import pg from "pg";
+import { expect, test } from "vitest";
+import { CommitUnknown } from "../db/transaction.ts";
+import { asApiError, errorResponse } from "./error-answer.ts";
+
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+
+function databaseError(code: string): pg.DatabaseError {
+  return Object.assign(new pg.DatabaseError("The words of a tenant", 0, "error"), { code });
+}
+
+/** What a client does next: repeat it by itself after some seconds, or read first. */
+const CASES: [what: string, error: unknown, status: number, shouldRetry: string | null, retryAfter: string | null][] = [
+  [
+    "a server that is not there",
+    Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" }),
+    503,
+    null,
+    "5",
+  ],
+  ["a server that starts", databaseError("57P03"), 503, null, "5"],
+  ["a server that was told to end the connection", databaseError("57P01"), 503, null, "5"],
+  ["a connection that took too long", new Error("timeout exceeded when trying to connect"), 503, null, "5"],
+  ["a connection lost under a statement", new Error("Connection terminated unexpectedly"), 500, "false", null],
+  ["a connection lost under a commit", new CommitUnknown(new Error("lost")), 500, "false", null],
+  ["a rule of the database", databaseError("23514"), 500, "false", null],
+  ["a mistake of ours", new TypeError("The words of a tenant"), 500, "false", null],
+];
+
+test.each(CASES)("%s", async (_what, error, status, shouldRetry, retryAfter) => {
+  const response = errorResponse(asApiError(error, silent, "req_1"), "req_1");
+
+  expect([response.status, response.headers.get("x-should-retry"), response.headers.get("retry-after")]).toEqual([
+    status,
+    shouldRetry,
+    retryAfter,
+  ]);
+  expect(await response.text()).not.toContain("The words of a tenant");
+});
