@@ -1,7 +1,5 @@
 import { injectLambdaContext } from "@aws-lambda-powertools/logger/middleware";
 import { Metrics, MetricUnit } from "@aws-lambda-powertools/metrics";
-import { Tracer } from "@aws-lambda-powertools/tracer";
-import { captureLambdaHandler } from "@aws-lambda-powertools/tracer/middleware";
 import type { MiddlewareObj } from "@middy/core";
 import { type Model, ModelError } from "../shared/model/model.ts";
 import type { Orchestrator } from "../shared/ports/orchestrator.ts";
@@ -19,7 +17,6 @@ import { logger } from "./log.ts";
  */
 
 const metrics = new Metrics();
-const tracer = new Tracer();
 
 /** Ids of the turn, or of the request, that the event is about. */
 interface Identified {
@@ -30,12 +27,7 @@ interface Identified {
 
 /** Goes around every handler. */
 export function observed(): MiddlewareObj[] {
-  return [
-    injectLambdaContext(logger, { resetKeys: true }),
-    identified(),
-    captureLambdaHandler(tracer, { captureResponse: false }),
-    { after: publish, onError: publish },
-  ];
+  return [injectLambdaContext(logger, { resetKeys: true }), identified(), { after: publish, onError: publish }];
 }
 
 /** Not Powertools' own middleware, which warns of each invocation that counted nothing. */

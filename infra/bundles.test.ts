@@ -1,6 +1,6 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { glob, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -11,6 +11,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { type Bundle, buildBundles, FUNCTIONS } from "./bundles.ts";
 
 const run = promisify(execFile);
+const PROJECT = path.resolve(import.meta.dirname, "..");
 /** Lambda has no more of this project than the bundle. */
 const AWAY_FROM_HOME = { env: {}, cwd: tmpdir() };
 /** What Lambda's runtime puts there before it loads a function. */
@@ -48,6 +49,21 @@ test("no program is larger than 1 MB", () => {
   expect(bundles.filter(({ bytes }) => bytes > 1024 * 1024)).toEqual([]);
   // Something was built at all.
   expect(bundles.filter(({ bytes }) => bytes < 100 * 1024)).toEqual([]);
+});
+
+test("every error says its name itself: minified classes have none, and the states' Retry looks for it", async () => {
+  const sources: string[] = [];
+  for await (const file of glob("{functions,shared}/**/*.ts", { cwd: PROJECT })) {
+    sources.push(await readFile(path.join(PROJECT, file), "utf8"));
+  }
+  const classes = sources.flatMap((source) => [
+    ...source.matchAll(/^(?:export )?class (\w+) extends (?:\w*Error|InvalidRequest)\b[^{]*\{\n(.*)/gm),
+  ]);
+
+  expect(classes.length).toBeGreaterThan(20);
+  expect(
+    classes.filter(([, name, first]) => !first?.includes(`readonly name = "${name}"`)).map(([, name]) => name),
+  ).toEqual([]);
 });
 
 test("only what asks the model holds the provider's SDK", async () => {

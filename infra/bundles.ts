@@ -59,6 +59,7 @@ export async function buildBundles(directory = path.join(project, "dist")): Prom
       outdir: directory,
       // It awaits at the top, which only a module may.
       format: "esm",
+      keepNames: true,
       banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
     }),
   ]);
@@ -121,8 +122,6 @@ const common: BuildOptions = {
   // jsonc-parser's `main` is UMD, which esbuild cannot follow.
   mainFields: ["module", "main"],
   minify: true,
-  // Class names are error names, and the states' Retry looks for those.
-  keepNames: true,
   sourcemap: true,
   sourcesContent: false,
   legalComments: "none",

@@ -232,8 +232,6 @@ describe("every function", () => {
       expect(functions[name]?.Properties.Environment.Variables).toMatchObject({
         POWERTOOLS_SERVICE_NAME: "mango-dev",
         POWERTOOLS_METRICS_NAMESPACE: "Mango",
-        POWERTOOLS_TRACER_CAPTURE_ERROR: "false",
-        POWERTOOLS_TRACER_CAPTURE_RESPONSE: "false",
       });
     },
   );

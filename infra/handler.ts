@@ -85,10 +85,6 @@ export class Handler extends Construct {
         NODE_OPTIONS: "--enable-source-maps",
         POWERTOOLS_SERVICE_NAME: `mango-${props.stage}`,
         POWERTOOLS_METRICS_NAMESPACE: METRICS_NAMESPACE,
-        // An error's message may quote the conversation, and an answer is one.
-        POWERTOOLS_TRACER_CAPTURE_ERROR: "false",
-        POWERTOOLS_TRACER_CAPTURE_RESPONSE: "false",
-        POWERTOOLS_TRACER_CAPTURE_HTTPS_REQUESTS: "false",
         ...props.environment,
       },
       ...(props.reservedConcurrency !== undefined && { reservedConcurrentExecutions: props.reservedConcurrency }),
