@@ -9,8 +9,8 @@ import { logger } from "./log.ts";
  * What an operator sees of an invocation: log lines with its ids, a trace, and metrics.
  *
  * One id follows a request: X-Ray's trace id. API Gateway makes it, every line of every function has it
- * (`xray_trace_id`), StartExecution hands it to the turn, and the provider gets it in a header. Beside it the lines of a
- * turn carry `turn_id` and `segment`, those of a request the gateway's `gateway_request_id`.
+ * (`xray_trace_id`), StartExecution hands it to the turn, the provider gets it in a header, and whoever runs a tool finds
+ * it in the call (`trace_id`). Beside it the lines of a turn carry `turn_id` and `segment`, those of a request the gateway's `gateway_request_id`.
  *
  * Metrics are lines in the log that CloudWatch reads (embedded metric format): they cost no call. They count what
  * invocations did, so that an invocation that is repeated counts twice; the ledger is what bills and audits.
@@ -55,6 +55,11 @@ function identified(): MiddlewareObj {
 export function traceHeader(): string | undefined {
   // Lambda sets it anew for each invocation.
   return process.env["_X_AMZN_TRACE_ID"];
+}
+
+/** The part of it that is the same from the request to the worker's log, as in `xray_trace_id`. */
+export function traceId(): string | undefined {
+  return /\bRoot=([^;]+)/.exec(traceHeader() ?? "")?.[1];
 }
 
 export type Figure =

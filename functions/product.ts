@@ -12,7 +12,7 @@ import { noTools, type ToolExecutor } from "../shared/turns/tool-executor.ts";
 import { ProductEnvironment, readEnvironment } from "./environment.ts";
 import { type FirstNet, firstNet } from "./first-net.ts";
 import { log } from "./log.ts";
-import { countingStarts, traceHeader } from "./observation.ts";
+import { countingStarts, traceHeader, traceId } from "./observation.ts";
 import { type Quiet, quietMarker } from "./quiet.ts";
 
 interface LambdaProduct extends Product {
@@ -113,6 +113,7 @@ function compose(): LambdaProduct {
     // Not the log stream's name: after a timeout Lambda starts the next process in the same stream, and that process
     // must not take the lease of the one before for its own.
     owner: `lambda:${randomUUID()}`,
+    traceId,
     leaseSeconds: LEASE_SECONDS,
   };
 }

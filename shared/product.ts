@@ -16,6 +16,8 @@ export interface Product {
   readonly log: Log;
   /** Names this process in leases of the operation journal. */
   readonly owner: string;
+  /** Of the trace that the present work belongs to; nothing where nobody traces. Published with calls, for whoever runs them. */
+  readonly traceId?: () => string | undefined;
   /** How long a started provider call is its owner's without a renewal, in seconds; then it may be asked again. */
   readonly leaseSeconds: number;
 }

@@ -7,6 +7,8 @@ export type SessionEvent = BetaManagedAgentsStreamSessionEvents;
 export interface ToolCall extends ToolRequest {
   /** Id of its `agent.tool_use` event. */
   readonly id: string;
+  /** The server's trace of the turn, for the log; null where the server keeps none. */
+  readonly traceId: string | null;
 }
 
 interface OpenCall extends ToolCall {
@@ -53,7 +55,8 @@ export class CallBook {
           id: event.id,
           name: event.name,
           input: event.input,
-          idempotencyKey: idempotencyKeyOf(event),
+          idempotencyKey: added(event, "idempotency_key"),
+          traceId: added(event, "trace_id"),
           permission: event.evaluated_permission ?? null,
           threadId: event.session_thread_id ?? null,
         });
@@ -126,8 +129,8 @@ export class CallBook {
   }
 }
 
-/** The official client does not know the field. */
-function idempotencyKeyOf(event: SessionEvent): string | null {
-  const key = (event as { readonly idempotency_key?: unknown }).idempotency_key;
-  return typeof key === "string" ? key : null;
+/** A field that the official client does not know. */
+function added(event: SessionEvent, field: "idempotency_key" | "trace_id"): string | null {
+  const value = (event as { readonly [name in typeof field]?: unknown })[field];
+  return typeof value === "string" ? value : null;
 }

@@ -92,6 +92,21 @@ const call = (command: string, more: Readonly<Record<string, unknown>> = {}) => 
 const idle = (type: string) => ({ type: "session.status_idle", stop_reason: { type } });
 
 describe("running calls", () => {
+  it("writes the server's trace of a call into its log, and leaves it out where there is none", async () => {
+    const logged: unknown[] = [];
+    const { server, run } = await start({
+      log: { ...silentLog, info: (message, fields) => logged.push([message, fields?.["call"], fields?.["trace"]]) },
+    });
+    const traced = server.append(SESSION, call("one", { trace_id: "1-5759e988-bd862e3fe1be46a994272793" }));
+    const untraced = server.append(SESSION, call("two"));
+    void run();
+    await answered(server, 2);
+    expect(logged).toEqual([
+      ["ran a tool", traced.id, "1-5759e988-bd862e3fe1be46a994272793"],
+      ["ran a tool", untraced.id, undefined],
+    ]);
+  });
+
   it("opens the stream, then reads all pages of the history, then acts", async () => {
     const { server, tools, run } = await start();
     server.pageSize = 2;

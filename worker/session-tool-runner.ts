@@ -179,7 +179,7 @@ export class SessionToolRunner {
 
   async #obtain(call: ToolCall, signal: AbortSignal): Promise<ToolResult> {
     const { tools, journal, log, sessionId } = this.#options;
-    const about = { session: sessionId, call: call.id, tool: call.name };
+    const about = { session: sessionId, call: call.id, tool: call.name, trace: call.traceId ?? undefined };
     if (journal.interrupted.has(call.id)) {
       log.warn("a call was cut off earlier; its effect is unknown", about);
       return EFFECT_UNKNOWN;

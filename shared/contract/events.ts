@@ -22,6 +22,9 @@ const ThreadId = z
 const IdempotencyKey = z.string().openapi({
   description: "The same at every delivery of the call: hand it to whatever must not do it twice.",
 });
+const TraceId = z.string().optional().openapi({
+  description: "The server's trace of the turn, where it keeps one: write it into your log beside the call.",
+});
 const AgentText = z.array(z.object({ type: z.literal("text"), text: z.string() }));
 
 const Evaluation = z.discriminatedUnion("type", [
@@ -111,6 +114,7 @@ export const SessionEvent = z
         input: z.unknown(),
         ...Permission,
         idempotency_key: IdempotencyKey,
+        trace_id: TraceId,
         session_thread_id: ThreadId,
       },
       "A call of a built-in tool.",
@@ -122,7 +126,13 @@ export const SessionEvent = z
     ),
     event(
       "agent.custom_tool_use",
-      { name: z.string(), input: z.unknown(), idempotency_key: IdempotencyKey, session_thread_id: ThreadId },
+      {
+        name: z.string(),
+        input: z.unknown(),
+        idempotency_key: IdempotencyKey,
+        trace_id: TraceId,
+        session_thread_id: ThreadId,
+      },
       "A call that the application must answer.",
     ),
     event("session.status_running", {}, "Work begins or goes on."),

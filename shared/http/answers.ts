@@ -27,6 +27,9 @@ export const ERRORS = {
   409: error("The resource's state forbids this; repeating the request does not help."),
   413: error("The body is larger than 32 MB."),
   422: error("A feature that this server does not have; the message names it."),
+  503: error(
+    "The database cannot be reached for the moment. Nothing was written: repeat it after `retry-after` seconds.",
+  ),
 } as const;
 
 /** A JSON answer of a route. */

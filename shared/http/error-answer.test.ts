@@ -19,6 +19,7 @@ const CASES: [what: string, error: unknown, status: number, shouldRetry: string 
     "5",
   ],
   ["a server that starts", databaseError("57P03"), 503, null, "5"],
+  ["a server with too many connections", databaseError("53300"), 503, null, "5"],
   ["a server that was told to end the connection", databaseError("57P01"), 503, null, "5"],
   ["a connection that took too long", new Error("timeout exceeded when trying to connect"), 503, null, "5"],
   ["a connection lost under a statement", new Error("Connection terminated unexpectedly"), 500, "false", null],

@@ -56,13 +56,14 @@ export function asApiError(error: unknown, log: Log, requestId: string): ApiErro
 const CONNECT_TIMEOUTS = ["Connection terminated due to connection timeout", "timeout exceeded when trying to connect"];
 
 /**
- * Raised while a connection was being made, so before any write; or by a server that ended the connection on request
+ * Raised while a connection was being made (53300: there are too many), so before any write; or by a server that ended the connection on request
  * (57P01), which it does between statements or by undoing the one that runs, never after a commit that it did not report.
  */
 function isConnectionFailure(error: unknown): boolean {
   const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown };
   return (
     code === "ECONNREFUSED" ||
+    code === "53300" ||
     code === "57P01" ||
     code === "57P03" ||
     (typeof message === "string" && CONNECT_TIMEOUTS.some((said) => message.includes(said)))

@@ -24,10 +24,10 @@ import { addSegmentEvents, lockTurn, markBusy, setTurnState, type TurnRow } from
  * Invoked again for a gated round it only tells what may run and whether the turn waits.
  */
 export async function gateTools(product: Product, ref: TurnRef): Promise<GateOutput> {
-  let gated = await inTransaction(product.database, (transaction) => gate(transaction, ref));
+  let gated = await inTransaction(product.database, (transaction) => gate(transaction, ref, product.traceId?.()));
   if ("unjudged" in gated) {
     await judgeCalls(product, ref, gated.unjudged);
-    gated = await inTransaction(product.database, (transaction) => gate(transaction, ref));
+    gated = await inTransaction(product.database, (transaction) => gate(transaction, ref, product.traceId?.()));
   }
   if ("unjudged" in gated) {
     // Somebody else's call came to this round meanwhile, or a judgment was given up: the state's Retry looks again.
@@ -49,7 +49,11 @@ interface Gated {
   readonly environmentId: string | null;
 }
 
-async function gate(transaction: Transaction, ref: TurnRef): Promise<Gated | { readonly unjudged: UnjudgedCalls }> {
+async function gate(
+  transaction: Transaction,
+  ref: TurnRef,
+  traceId: string | undefined,
+): Promise<Gated | { readonly unjudged: UnjudgedCalls }> {
   const quiet = { sessionId: null, environmentId: null };
   const locked = await lockTurn(transaction, ref);
   const round = locked === null ? null : await latestRound(transaction, ref.turnId);
@@ -86,7 +90,7 @@ async function gate(transaction: Transaction, ref: TurnRef): Promise<Gated | { r
     judged.map(({ step, verdict }) => ({ stepId: step.id, permission: verdict.permission })),
   );
   for (const { step, verdict } of judged) {
-    unit.append({ id: step.eventId, threadId: turn.threadId, ...useEvent(step, verdict) });
+    unit.append({ id: step.eventId, threadId: turn.threadId, ...useEvent(step, verdict, traceId) });
   }
   for (const { step, verdict } of judged) {
     if (verdict.permission === "deny") {
@@ -197,8 +201,8 @@ function verdictOf(session: SessionRow, step: ToolStep, receipt: Receipt | undef
   return judge(tool, receipt?.judgment);
 }
 
-function useEvent(step: ToolStep, verdict: Verdict): { type: string; payload: string } {
-  const call = { name: step.name, idempotency_key: step.idempotencyKey };
+function useEvent(step: ToolStep, verdict: Verdict, traceId: string | undefined): { type: string; payload: string } {
+  const call = { name: step.name, idempotency_key: step.idempotencyKey, trace_id: traceId };
   if (step.owner === "client_custom") {
     return { type: "agent.custom_tool_use", payload: splice(call, { input: step.input }) };
   }

@@ -20,7 +20,12 @@ if (missing.length > 0) {
 }
 const vitest = path.join(path.dirname(createRequire(import.meta.url).resolve("vitest/package.json")), "vitest.mjs");
 const patience = external ? ["--no-file-parallelism", "--test-timeout=180000", "--hook-timeout=60000"] : [];
-const child = spawn(process.execPath, [vitest, "run", "test/e2e", ...patience, ...process.argv.slice(2)], {
+// Vitest takes every word for another filter; ours narrow this folder.
+const words = process.argv.slice(2);
+const filters = words.filter((word) => !word.startsWith("-")).map((word) => `test/e2e/${word}`);
+const flags = words.filter((word) => word.startsWith("-"));
+const which = filters.length > 0 ? filters : ["test/e2e"];
+const child = spawn(process.execPath, [vitest, "run", ...which, ...patience, ...flags], {
   stdio: "inherit",
 });
 child.once("exit", (code) => process.exit(code ?? 1));

@@ -72,8 +72,9 @@ async function startExternal({ worker = false }: { readonly worker?: boolean }):
     },
     async close() {
       // What a test left running would ask the next file's model.
-      const interrupt = { events: [{ type: "user.interrupt" }] };
-      await Promise.all(sessions.map((id) => request(`/v1/sessions/${id}/events`, { json: interrupt })));
+      for (const id of sessions) {
+        await request(`/v1/sessions/${id}/events`, { json: { events: [{ type: "user.interrupt" }] } });
+      }
       await running?.stop();
       await endpoint.close();
       await Promise.all(providers.map((provider) => provider.close()));

@@ -7,6 +7,12 @@ export interface LogLine {
   readonly text: string;
 }
 
+/**
+ * Environments of one function that stay when nothing is to do. Lambda, too, lets them go at some time; each has a
+ * connection, and what stands for the proxy here gives each its own.
+ */
+const KEPT = 4;
+
 export class LambdaService {
   readonly logs: LogLine[] = [];
   readonly #functions: ReadonlyMap<string, LambdaFunction>;
@@ -63,6 +69,9 @@ export class LambdaService {
         if (at >= 0) idle.splice(at, 1);
       } else {
         idle.push(environment);
+        if (idle.length > KEPT) {
+          void idle.shift()?.stop();
+        }
       }
     };
     return environment;
