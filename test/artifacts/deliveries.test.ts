@@ -84,24 +84,29 @@ test("a Lambda that is invoked twice for each task asks the model once a round a
   session.close();
 }, 180_000);
 
-test("an execution that was ended from outside is taken over when EventBridge tells of it", async () => {
-  const session = await open();
-  await session.send(message("look up x"));
-  const use = await session.until(isType("agent.custom_tool_use"));
-  await vi.waitFor(async () => expect((await turnOf(session.id)).state).toBe("parked"), PATIENCE);
-  const turn = await turnOf(session.id);
+test.each(["ABORTED", "TIMED_OUT"] as const)(
+  "an execution that EventBridge tells is %s is taken over",
+  async (status) => {
+    server.region.stopped.as = status;
+    const session = await open();
+    await session.send(message("look up x"));
+    const use = await session.until(isType("agent.custom_tool_use"));
+    await vi.waitFor(async () => expect((await turnOf(session.id)).state).toBe("parked"), PATIENCE);
+    const turn = await turnOf(session.id);
 
-  await client.send(
-    new StopExecutionCommand({ executionArn: arn("states", `execution:mango-dev-turn:${turn.id}-${turn.segment}`) }),
-  );
-  await vi.waitFor(async () => expect((await turnOf(session.id)).segment).toBe(2), PATIENCE);
-  await session.send(customResult(use, "found"));
-  await session.until(isTurnEnd);
+    await client.send(
+      new StopExecutionCommand({ executionArn: arn("states", `execution:mango-dev-turn:${turn.id}-${turn.segment}`) }),
+    );
+    await vi.waitFor(async () => expect((await turnOf(session.id)).segment).toBe(2), PATIENCE);
+    await session.send(customResult(use, "found"));
+    await session.until(isTurnEnd);
 
-  expect(await answers(session)).toEqual(["Looked up."]);
-  expect(await turnOf(session.id)).toMatchObject({ segment: 2, state: "completed" });
-  session.close();
-}, 180_000);
+    expect(await answers(session)).toEqual(["Looked up."]);
+    expect(await turnOf(session.id)).toMatchObject({ segment: 2, state: "completed" });
+    session.close();
+  },
+  180_000,
+);
 
 test("an execution with the previous release's definition and payloads still runs to its end", async () => {
   const { throttle } = server.region;

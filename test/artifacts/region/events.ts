@@ -9,7 +9,7 @@ export interface EventServices {
   tick(): Promise<void>;
   /** Hands out what lies in the queues; `times` as often, because delivery is at least once. */
   deliver(times?: number): Promise<void>;
-  executionClosed(execution: ClosedExecution): Promise<void>;
+  executionClosed(execution: Omit<ClosedExecution, "status"> & { readonly status: string }): Promise<void>;
 }
 
 export function eventServices(

@@ -55,6 +55,11 @@ export interface Region {
   readonly events: EventServices;
   /** How often Step Functions invokes each task's function: Lambda may do so more than once. 1 by default. */
   readonly tasks: { invocations: number };
+  /**
+   * What EventBridge says of an execution that was stopped. One that ran out of time looks the same but for the word, and
+   * the interpreter has no limit for a whole execution.
+   */
+  readonly stopped: { as: "ABORTED" | "TIMED_OUT" };
   /** To the product's database, past the proxy and with every right. */
   readonly administrator: pg.Pool;
   /** Names of our functions: `Api`, `CallModel`. */
@@ -137,6 +142,7 @@ async function deploy(options: RegionOptions, undo: (() => unknown)[]): Promise<
   undo.push(() => states.end());
   const running: { lambda?: LambdaService; events?: EventServices } = {};
   const tasks = { invocations: 1 };
+  const stopped: Region["stopped"] = { as: "ABORTED" };
   const stepFunctions = new StepFunctions({
     pool: states,
     log: unheard,
@@ -148,7 +154,10 @@ async function deploy(options: RegionOptions, undo: (() => unknown)[]): Promise<
       for (const doubled of calls.slice(1)) doubled.catch(() => {});
       return calls[0];
     },
-    onExecutionClosed: (execution) => void running.events?.executionClosed(execution).catch(() => {}),
+    onExecutionClosed(execution) {
+      const status = execution.status === "ABORTED" ? stopped.as : execution.status;
+      void running.events?.executionClosed({ ...execution, status }).catch(() => {});
+    },
   });
   await stepFunctions.start();
   undo.push(() => stepFunctions.stop());
@@ -196,6 +205,7 @@ async function deploy(options: RegionOptions, undo: (() => unknown)[]): Promise<
     queues,
     events,
     tasks,
+    stopped,
     administrator,
     functionNamed,
     secrets: [MODEL_KEY, OWNER_PASSWORD],
