@@ -1,6 +1,6 @@
 import { defaultExclude, defineConfig } from "vitest/config";
 
-const rooms = "{shared,local,worker,functions,infra,statemachines}";
+const rooms = "{shared,local,localstack,worker,functions,infra,statemachines}";
 
 export default defineConfig({
   test: {

@@ -88,6 +88,8 @@ const compose = (...args: string[]) => ["compose", "--file", COMPOSE, ...args];
 let failed = true;
 try {
   await must("emulator", "docker", compose("up", "--detach", "--wait"));
+  // What an emulator does differently is worth knowing before a test fails of it, and is no failure itself.
+  await run(process.execPath, [LAUNCH, "localstack/report-parity.ts"], AWS);
   const url = await deploy();
   const [apiKey, environmentKey] = [newSecret("sk-mango-api"), newSecret("sk-mango-env")];
   const environmentId = await seed(DATABASE, { apiKey, environmentKey });
