@@ -21,7 +21,7 @@ export async function respond(app: () => { readonly fetch: Fetch }, event: APIGa
       log.error(error.message);
     }
     const requestId = event.requestContext.requestId;
-    return errorResponse(asApiError(error, log, requestId), requestId);
+    return errorResponse(asApiError(error, log, { method: event.httpMethod, requestId }), requestId);
   }
 }
 

@@ -39,7 +39,8 @@ export function createApp(product: Product, options: StreamOptions): OpenAPIHono
   app.use("/v1/*", bodyLimit);
   app.onError((error, context) => {
     const requestId = context.get("requestId") ?? newId("req");
-    return errorResponse(asApiError(error, product.log, requestId), requestId);
+    const { method } = context.req;
+    return errorResponse(asApiError(error, product.log, { method, requestId }), requestId);
   });
   app.notFound((context) =>
     errorResponse(

@@ -29,7 +29,7 @@ const CASES: [what: string, error: unknown, status: number, shouldRetry: string 
 ];
 
 test.each(CASES)("%s", async (_what, error, status, shouldRetry, retryAfter) => {
-  const response = errorResponse(asApiError(error, silent, "req_1"), "req_1");
+  const response = errorResponse(asApiError(error, silent, { method: "POST", requestId: "req_1" }), "req_1");
 
   expect([response.status, response.headers.get("x-should-retry"), response.headers.get("retry-after")]).toEqual([
     status,
@@ -37,4 +37,17 @@ test.each(CASES)("%s", async (_what, error, status, shouldRetry, retryAfter) => 
     retryAfter,
   ]);
   expect(await response.text()).not.toContain("The words of a tenant");
+});
+
+test.each([
+  ["told by the driver", new Error("Connection terminated unexpectedly")],
+  ["told by the socket", Object.assign(new Error("read ECONNRESET"), { code: "ECONNRESET" })],
+])("F26: a read whose connection was lost is to be repeated, a write is not: %s", (_what, error) => {
+  const answered = (method: string) => {
+    const { status, headers } = errorResponse(asApiError(error, silent, { method, requestId: "req_1" }), "req_1");
+    return [status, headers.get("x-should-retry"), headers.get("retry-after")];
+  };
+
+  expect(answered("GET")).toEqual([503, null, "1"]);
+  expect(answered("POST")).toEqual([500, "false", null]);
 });

@@ -9,8 +9,14 @@ const CHARACTER_NOT_IN_REPERTOIRE = "22021";
 /** SQLSTATE of a reference to a row that was deleted while the request was under way. */
 const FOREIGN_KEY_VIOLATION = "23503";
 
+/** The request that failed. */
+interface Failed {
+  readonly method: string;
+  readonly requestId: string;
+}
+
 /** What may be told of an error: ours as they are, everything else as a class that says what to do next. */
-export function asApiError(error: unknown, log: Log, requestId: string): ApiError {
+export function asApiError(error: unknown, log: Log, { method, requestId }: Failed): ApiError {
   if (error instanceof ApiError) {
     return error;
   }
@@ -47,6 +53,9 @@ export function asApiError(error: unknown, log: Log, requestId: string): ApiErro
       retryAfter: 5,
     });
   }
+  if (method === "GET" && isLostConnection(error)) {
+    return new Unavailable("The database connection was lost. Reading again is safe.", { retryAfter: 1 });
+  }
   return new InternalError("An internal error occurred; the request id helps to find it in the logs.", {
     shouldRetry: false,
   });
@@ -68,6 +77,12 @@ function isConnectionFailure(error: unknown): boolean {
     code === "57P03" ||
     (typeof message === "string" && CONNECT_TIMEOUTS.some((said) => message.includes(said)))
   );
+}
+
+/** Raised under a statement that the server may have carried out or not. */
+function isLostConnection(error: unknown): boolean {
+  const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown };
+  return code === "ECONNRESET" || code === "EPIPE" || message === "Connection terminated unexpectedly";
 }
 
 /** Where it was thrown; the message is left out because it may quote a request. */
