@@ -1,4 +1,5 @@
 import { Command } from "commander";
+import { admission } from "./admission.ts";
 import { bundles } from "./bundles.ts";
 import { longTranscripts, memory } from "./history.ts";
 import { lists } from "./lists.ts";
@@ -17,6 +18,7 @@ const BENCHES: Readonly<Record<string, () => Promise<Row[]>>> = {
   round: ownTimePerRound,
   worker: workerCalls,
   throughput,
+  admission,
   lists,
   streams,
   history: longTranscripts,
