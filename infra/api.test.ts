@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { GATEWAY_ANSWERS } from "./gateway-answers.ts";
 import { ofType, ourFunctions, synthesise } from "./testing/synthesised.ts";
@@ -31,6 +32,11 @@ describe("the API", () => {
       "ANY /v1/sessions/{session_id}/events/{proxy+}": "Api",
       "ANY /v1/sessions/{session_id}/events/stream": "Api",
       "GET /v1/sessions/{session_id}/events/stream": "Stream",
+      "ANY /v1/sessions/{session_id}/threads": "Api",
+      "ANY /v1/sessions/{session_id}/threads/{thread_id}": "Api",
+      "ANY /v1/sessions/{session_id}/threads/{thread_id}/{proxy+}": "Api",
+      "ANY /v1/sessions/{session_id}/threads/{thread_id}/stream": "Api",
+      "GET /v1/sessions/{session_id}/threads/{thread_id}/stream": "Stream",
       "ANY /v1/environments": "Api",
       "ANY /v1/environments/{environment_id}": "Api",
       "ANY /v1/environments/{environment_id}/{proxy+}": "Api",
@@ -44,11 +50,56 @@ describe("the API", () => {
   test("streams what the stream function answers, for 15 minutes, and nothing else", () => {
     const streamed = methods.filter(({ integration }) => integration.ResponseTransferMode === "STREAM");
 
-    expect(streamed.map(({ route }) => route)).toEqual(["GET /v1/sessions/{session_id}/events/stream"]);
-    expect(streamed[0]?.integration.TimeoutInMillis).toBe(900_000);
-    expect(streamed[0]?.uri).toContain("2021-11-15/functions/");
-    expect(streamed[0]?.uri).toContain("/response-streaming-invocations");
-    expect(methods.filter(({ uri }) => uri.includes("response-streaming")).length).toBe(1);
+    expect(streamed.map(({ route }) => route)).toEqual([
+      "GET /v1/sessions/{session_id}/events/stream",
+      "GET /v1/sessions/{session_id}/threads/{thread_id}/stream",
+    ]);
+    for (const { integration, uri } of streamed) {
+      expect(integration.TimeoutInMillis).toBe(900_000);
+      expect(uri).toContain("2021-11-15/functions/");
+      expect(uri).toContain("/response-streaming-invocations");
+    }
+    expect(methods.filter(({ uri }) => uri.includes("response-streaming")).length).toBe(2);
+  });
+
+  test("streams every route that the OpenAPI document says is a stream", () => {
+    const document = JSON.parse(readFileSync(new URL("../docs/openapi.json", import.meta.url), "utf8")) as {
+      paths: Record<string, Record<string, { responses?: Record<string, { content?: object }> }>>;
+    };
+    const streams = Object.entries(document.paths).flatMap(([path, operations]) =>
+      Object.entries(operations)
+        .filter(([, operation]) => "text/event-stream" in (operation.responses?.["200"]?.content ?? {}))
+        .map(([method]) => `${method.toUpperCase()} ${path}`),
+    );
+
+    expect(streams).toContain("GET /v1/sessions/{session_id}/events/stream");
+    expect(
+      methods.filter(({ integration }) => integration.ResponseTransferMode === "STREAM").map(({ route }) => route),
+    ).toEqual(expect.arrayContaining(streams));
+  });
+
+  test("keeps no log for ever, the gateway's own included", () => {
+    const [apiId] = ofType(service, "AWS::ApiGateway::RestApi").map(([id]) => id);
+    const [[stageId, stage] = []] = ofType(service, "AWS::ApiGateway::Stage");
+    const [[logId] = []] = ofType(service, "AWS::Logs::LogGroup").filter(
+      ([, { Properties }]) =>
+        JSON.stringify(Properties.LogGroupName) ===
+        JSON.stringify({ "Fn::Join": ["", ["API-Gateway-Execution-Logs_", { Ref: apiId }, "/mango"]] }),
+    );
+
+    expect(stageId).toBeDefined();
+    expect(stage?.Properties.StageName).toBe("mango");
+    expect(stage?.DependsOn).toContain(logId);
+    for (const [, { Properties }] of ofType(service, "AWS::Logs::LogGroup")) {
+      expect(Properties.RetentionInDays).toBeGreaterThan(0);
+    }
+  });
+
+  test("leaves the region's role for API Gateway's logs when it goes: other APIs may use it", () => {
+    const [account] = ofType(service, "AWS::ApiGateway::Account").map(([, it]) => it);
+    const role = account?.Properties.CloudWatchRoleArn["Fn::GetAtt"][0];
+
+    expect([account?.DeletionPolicy, service[role]?.DeletionPolicy]).toEqual(["Retain", "Retain"]);
   });
 
   test("is Regional: at the edge a silent stream is cut after 30 seconds", () => {
@@ -107,7 +158,7 @@ describe("the API", () => {
     const [stage] = ofType(service, "AWS::ApiGateway::Stage").map(([, { Properties }]) => Properties);
 
     expect(stage.MethodSettings).toEqual([
-      { DataTraceEnabled: false, HttpMethod: "*", LoggingLevel: "ERROR", MetricsEnabled: true, ResourcePath: "/*" },
+      { DataTraceEnabled: false, HttpMethod: "*", LoggingLevel: "ERROR", ResourcePath: "/*" },
     ]);
     expect(stage.AccessLogSetting.Format).not.toMatch(/header|authorizer|apiKey|body/i);
     expect(stage.TracingEnabled).toBe(true);

@@ -10,6 +10,9 @@ import type { Settings } from "./settings.ts";
 
 type Target = "api" | "work" | "stream";
 
+/** The stage of the API, which is the first part of its own address; a deployment's stage is in the API's name. */
+const STAGE_NAME = "mango";
+
 /**
  * Which function answers what. API Gateway takes the most specific path, and of a path that exists no other method
  * falls through to a greedy one above it; so wherever a path is named, everything beside and below it is named too.
@@ -26,6 +29,11 @@ export const ROUTES: readonly (readonly [method: string, path: string, target: T
   ["ANY", "/v1/sessions/{session_id}/events/{proxy+}", "api"],
   ["GET", "/v1/sessions/{session_id}/events/stream", "stream"],
   ["ANY", "/v1/sessions/{session_id}/events/stream", "api"],
+  ["ANY", "/v1/sessions/{session_id}/threads", "api"],
+  ["ANY", "/v1/sessions/{session_id}/threads/{thread_id}", "api"],
+  ["ANY", "/v1/sessions/{session_id}/threads/{thread_id}/{proxy+}", "api"],
+  ["GET", "/v1/sessions/{session_id}/threads/{thread_id}/stream", "stream"],
+  ["ANY", "/v1/sessions/{session_id}/threads/{thread_id}/stream", "api"],
   ["ANY", "/v1/environments", "api"],
   ["ANY", "/v1/environments/{environment_id}", "api"],
   ["ANY", "/v1/environments/{environment_id}/{proxy+}", "api"],
@@ -61,11 +69,11 @@ export class Api extends Construct {
       restApiName: `mango-${stage}`,
       endpointTypes: [apigateway.EndpointType.REGIONAL],
       cloudWatchRole: true,
-      cloudWatchRoleRemovalPolicy: RemovalPolicy.DESTROY,
+      // An account has one such role for a region, and other APIs may have come to need it.
+      cloudWatchRoleRemovalPolicy: RemovalPolicy.RETAIN,
       deployOptions: {
-        stageName: "mango",
+        stageName: STAGE_NAME,
         tracingEnabled: true,
-        metricsEnabled: true,
         // Its own log would hold headers, keys among them; ours is below.
         loggingLevel: apigateway.MethodLoggingLevel.ERROR,
         dataTraceEnabled: false,
@@ -78,6 +86,13 @@ export class Api extends Construct {
         accessLogFormat: apigateway.AccessLogFormat.custom(JSON.stringify(ACCESS_LOG)),
       },
     });
+    // The gateway would make it by itself, to be kept for ever.
+    const executionLog = new logs.LogGroup(this, "ExecutionLog", {
+      logGroupName: `API-Gateway-Execution-Logs_${this.api.restApiId}/${STAGE_NAME}`,
+      retention: logs.RetentionDays.ONE_MONTH,
+      removalPolicy: RemovalPolicy.DESTROY,
+    });
+    this.api.deploymentStage.node.addDependency(executionLog);
     for (const answer of GATEWAY_ANSWERS) {
       this.api.addGatewayResponse(answer.type.responseType, answer);
     }

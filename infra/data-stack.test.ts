@@ -12,13 +12,14 @@ describe("data", () => {
   test("is kept when the stacks go, unless the operator says otherwise", () => {
     const thrownAway = synthesise({ retainData: "false" }).data;
     const policies = (resources: typeof data) =>
-      ["AWS::RDS::DBCluster", "AWS::S3::Bucket", "AWS::KMS::Key"].map(
-        (type) => ofType(resources, type)[0]?.[1].DeletionPolicy,
+      ["AWS::RDS::DBCluster", "AWS::S3::Bucket", "AWS::KMS::Key", "AWS::SecretsManager::Secret"].map((type) =>
+        ofType(resources, type).map(([, { DeletionPolicy }]) => DeletionPolicy),
       );
 
-    expect(policies(data)).toEqual(["Retain", "Retain", "Retain"]);
+    // The owner's secret and the model's: what is kept is of no use without them.
+    expect(policies(data)).toEqual([["Retain"], ["Retain"], ["Retain"], ["Retain", "Retain"]]);
     expect(cluster?.Properties.DeletionProtection).toBe(true);
-    expect(policies(thrownAway)).toEqual(["Delete", "Delete", "Delete"]);
+    expect(policies(thrownAway)).toEqual([["Delete"], ["Delete"], ["Delete"], ["Delete", "Delete"]]);
   });
 
   test("is encrypted with our key", () => {
@@ -35,6 +36,22 @@ describe("data", () => {
     for (const [, { Properties }] of ofType(data, "AWS::SecretsManager::Secret")) {
       expect(Properties.KmsKeyId).toEqual(key);
     }
+  });
+
+  test("has no rule of its security groups twice: removing one of the pair would revoke both", () => {
+    const rules = [data, synthesise({ scaleToZero: "true" }).data].flatMap((resources, i) =>
+      [
+        ...ofType(resources, "AWS::EC2::SecurityGroupIngress"),
+        ...ofType(resources, "AWS::EC2::SecurityGroupEgress"),
+      ].map(
+        // A port is a number here and a reference to the cluster's there; both are 5432.
+        ([, { Type, Properties: it }]) =>
+          JSON.stringify([i, Type, it.GroupId, it.SourceSecurityGroupId ?? it.DestinationSecurityGroupId]),
+      ),
+    );
+
+    expect(rules.length).toBeGreaterThan(6);
+    expect(rules.filter((rule, at) => rules.indexOf(rule) !== at)).toEqual([]);
   });
 
   test("is reached by no public address", () => {

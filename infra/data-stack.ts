@@ -36,6 +36,9 @@ export class DataStack extends Stack {
       description: "The API key of the model endpoint, as plain text",
       encryptionKey: key,
     });
+    if (retain) {
+      this.modelSecret.applyRemovalPolicy(RemovalPolicy.RETAIN);
+    }
     accept(
       this.modelSecret,
       "AwsSolutions-SMG4",

@@ -90,7 +90,7 @@ const RESOURCES: readonly (readonly [name: string, written: RegExp])[] = [
   ["live table", /"[\w-]*:ExportsOutputFnGetAttLiveTable\w+Arn\w+"/],
   ["key", /"[\w-]*:ExportsOutputFnGetAttKey\w+Arn\w+"/],
   ["model key", /"[\w-]*:ExportsOutputRefModelKey\w+"/],
-  ["owner's password", /"[\w-]*:ExportsOutputRefDatabaseClusterSecret\w+"/],
+  ["owner's password", /"[\w-]*:ExportsOutputRefDatabaseOwnerSecret\w+"/],
   ["state machine", /":stateMachine:mango-dev-turn"/],
   ["executions", /":execution:mango-dev-turn:\*"/],
   ["relay queue", /^\{"Fn::GetAtt":\["RelayQueue(?!GivenUp)\w+","Arn"\]\}$/],
@@ -249,6 +249,13 @@ describe("every function", () => {
       Relay: 5,
     });
   });
+
+  test("has none where the account may run few at once and the operator says so", () => {
+    const few = Object.values(ourFunctions(synthesise({ reserveConcurrency: "false" }).service));
+
+    expect(few.length).toBeGreaterThan(10);
+    expect(few.filter(({ Properties }) => Properties.ReservedConcurrentExecutions !== undefined)).toEqual([]);
+  });
 });
 
 describe("rights", () => {
@@ -291,7 +298,7 @@ describe("rights", () => {
     expect(readers.sort()).toEqual(["CallModel", "GateTools", "Migrate"]);
     expect(JSON.stringify(onResource("CallModel", "secretsmanager:GetSecretValue"))).toContain("ModelKey");
     expect(JSON.stringify(onResource("GateTools", "secretsmanager:GetSecretValue"))).toContain("ModelKey");
-    expect(JSON.stringify(onResource("Migrate", "secretsmanager:GetSecretValue"))).toContain("DatabaseClusterSecret");
+    expect(JSON.stringify(onResource("Migrate", "secretsmanager:GetSecretValue"))).toContain("DatabaseOwnerSecret");
   });
 
   test("to start executions: of our state machine only", () => {

@@ -124,19 +124,6 @@ export class Functions extends Construct {
     this.relay = this.#make("Relay", Relay, props, RELAY_CONCURRENCY);
   }
 
-  /** All of them. */
-  get handlers(): readonly Handler[] {
-    return [
-      ...Object.values(this.states),
-      this.api,
-      this.work,
-      this.stream,
-      this.operator,
-      this.relay,
-      ...(this.fetchPage === undefined ? [] : [this.fetchPage]),
-    ];
-  }
-
   #make(name: string, plan: FunctionPlan, props: FunctionsProps, reservedConcurrency?: number): Handler {
     const { data, settings, stateMachineArn } = props;
     const handler = new Handler(this, name, {
@@ -163,7 +150,7 @@ export class Functions extends Construct {
         }),
         ...(plan.bundle === "stream" && { MANGO_STREAM_LIFE_SECONDS: String(settings.streamLifeSeconds) }),
       },
-      ...(reservedConcurrency !== undefined && { reservedConcurrency }),
+      ...(settings.reserveConcurrency && reservedConcurrency !== undefined && { reservedConcurrency }),
     });
     const rights = new Set<Right>([
       ...plan.rights,

@@ -58,7 +58,7 @@ export class Network extends Construct {
     }
     if (props.proxied) {
       this.functions.connections.allowTo(this.proxy, postgres, "Functions to the proxy");
-      this.proxy.connections.allowTo(this.cluster, postgres, "The proxy to the database");
+      // The proxy's own way to the cluster comes with its target.
     } else {
       this.functions.connections.allowTo(this.cluster, postgres, "Functions to the database");
     }

@@ -20,6 +20,48 @@ test("every alarm tells whom it wakes, reaches the topic, and has its section of
   expect(named.sort()).toEqual(sections.sort());
 });
 
+test("CloudWatch may publish to the topic, and nobody without TLS", () => {
+  const [policy] = ofType(service, "AWS::SNS::TopicPolicy").map(([, { Properties }]) => Properties);
+  const [topic] = ofType(service, "AWS::SNS::Topic").map(([id]) => id);
+
+  expect(policy.PolicyDocument.Statement).toEqual([
+    expect.objectContaining({
+      Effect: "Deny",
+      Action: "sns:Publish",
+      Condition: { Bool: { "aws:SecureTransport": "false" } },
+    }),
+    {
+      Sid: "1",
+      Effect: "Allow",
+      Action: "sns:Publish",
+      Principal: { Service: "cloudwatch.amazonaws.com" },
+      Resource: { Ref: topic },
+      Condition: { StringEquals: { "aws:SourceAccount": { Ref: "AWS::AccountId" } } },
+    },
+  ]);
+});
+
+test("silence is an alarm where all figures come from, and a minute without one is none elsewhere", () => {
+  const about = (section: string) =>
+    alarms.find(({ AlarmDescription }) => AlarmDescription.includes(`section ${section}.`));
+  const expressions = alarms.flatMap(({ Metrics }) =>
+    (Metrics ?? []).flatMap(({ Expression }: { Expression?: string }) => Expression ?? []),
+  );
+
+  expect(about("RelaySilent")).toMatchObject({
+    ComparisonOperator: "LessThanThreshold",
+    MetricName: "Invocations",
+    Threshold: 1,
+    TreatMissingData: "breaching",
+  });
+  expect(about("ServerErrors").TreatMissingData).toBe("notBreaching");
+  expect(expressions).toEqual([
+    "FILL(failed, 0) + FILL(timedOut, 0)",
+    "FILL(starts, 0) + FILL(transitions, 0)",
+    "FILL(api, 0) + FILL(work, 0)",
+  ]);
+});
+
 test("our own figures are looked for where the functions put them", () => {
   const ours = alarms.filter(({ Namespace }) => Namespace === "Mango");
 

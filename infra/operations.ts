@@ -1,7 +1,8 @@
-import { Duration } from "aws-cdk-lib";
+import { Duration, Stack } from "aws-cdk-lib";
 import type { RestApi } from "aws-cdk-lib/aws-apigateway";
 import * as cloudwatch from "aws-cdk-lib/aws-cloudwatch";
 import { SnsAction } from "aws-cdk-lib/aws-cloudwatch-actions";
+import { Effect, PolicyStatement, ServicePrincipal } from "aws-cdk-lib/aws-iam";
 import { Topic } from "aws-cdk-lib/aws-sns";
 import { EmailSubscription } from "aws-cdk-lib/aws-sns-subscriptions";
 import type { StateMachine } from "aws-cdk-lib/aws-stepfunctions";
@@ -33,6 +34,8 @@ interface AlarmPlan {
   readonly threshold: number;
   /** How many of the last five minutes; one by default. */
   readonly minutes?: number;
+  /** The alarm goes off below the threshold, and when there are no figures at all. */
+  readonly below?: true;
 }
 
 /** A figure of our own: see `functions/observation.ts`. */
@@ -48,12 +51,30 @@ function figure(name: Figure | "ProviderErrors" | "ProviderLatency", stage: stri
 
 const MINUTE = Duration.minutes(1);
 
+/** Their sum; a metric that has no figure for a minute counts as none then, where plain addition would have no sum. */
+function sumOf(metrics: Readonly<Record<string, cloudwatch.IMetric>>): cloudwatch.MathExpression {
+  const expression = Object.keys(metrics)
+    .map((name) => `FILL(${name}, 0)`)
+    .join(" + ");
+  return new cloudwatch.MathExpression({ expression, usingMetrics: { ...metrics }, period: MINUTE });
+}
+
 /** Alarms, each with its section of the runbook, and one dashboard. */
 export class Operations extends Construct {
   constructor(scope: Construct, id: string, props: OperationsProps) {
     super(scope, id);
     const topic = new Topic(this, "Alarms", { displayName: "Mango alarms", enforceSSL: true });
     accept(topic, "AwsSolutions-SNS2", "An alarm's text holds no content, and CloudWatch could not use AWS's own key.");
+    // enforceSSL brings a policy of its own, which takes the place of the one that lets CloudWatch in.
+    topic.addToResourcePolicy(
+      new PolicyStatement({
+        effect: Effect.ALLOW,
+        actions: ["sns:Publish"],
+        principals: [new ServicePrincipal("cloudwatch.amazonaws.com")],
+        resources: [topic.topicArn],
+        conditions: { StringEquals: { "aws:SourceAccount": Stack.of(this).account } },
+      }),
+    );
     if (props.settings.alarmEmail !== undefined) {
       topic.addSubscription(new EmailSubscription(props.settings.alarmEmail));
     }
@@ -63,10 +84,14 @@ export class Operations extends Construct {
         alarmDescription: `[${plan.severity}] ${plan.about} See docs/runbook.md, section ${plan.id}.`,
         metric: plan.metric,
         threshold: plan.threshold,
-        comparisonOperator: cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+        comparisonOperator: plan.below
+          ? cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
+          : cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
         evaluationPeriods: 5,
         datapointsToAlarm: plan.minutes ?? 1,
-        treatMissingData: cloudwatch.TreatMissingData.NOT_BREACHING,
+        treatMissingData: plan.below
+          ? cloudwatch.TreatMissingData.BREACHING
+          : cloudwatch.TreatMissingData.NOT_BREACHING,
       });
       alarm.addAlarmAction(action);
     }
@@ -75,7 +100,7 @@ export class Operations extends Construct {
 }
 
 function alarms({ api, data, functions, stateMachine, settings }: OperationsProps): AlarmPlan[] {
-  const { relay, stream } = functions;
+  const { relay, stream, work } = functions;
   const { cluster, proxy } = data.database;
   const { stage } = settings;
   return [
@@ -83,13 +108,9 @@ function alarms({ api, data, functions, stateMachine, settings }: OperationsProp
       id: "TurnsFailed",
       severity: "high",
       about: "Executions of turns failed or ran into their limits; the reconciler has to take them over.",
-      metric: new cloudwatch.MathExpression({
-        expression: "failed + timedOut",
-        usingMetrics: {
-          failed: stateMachine.metricFailed({ period: MINUTE }),
-          timedOut: stateMachine.metricTimedOut({ period: MINUTE }),
-        },
-        period: MINUTE,
+      metric: sumOf({
+        failed: stateMachine.metricFailed({ period: MINUTE }),
+        timedOut: stateMachine.metricTimedOut({ period: MINUTE }),
       }),
       threshold: 1,
     },
@@ -97,7 +118,17 @@ function alarms({ api, data, functions, stateMachine, settings }: OperationsProp
       id: "TurnsThrottled",
       severity: "medium",
       about: "Step Functions throttles: turns start late.",
-      metric: stateMachine.metricThrottled({ period: MINUTE }),
+      metric: sumOf({
+        starts: new cloudwatch.Metric({
+          namespace: "AWS/States",
+          metricName: "ThrottledEvents",
+          dimensionsMap: { APIName: "StartExecution" },
+          statistic: "Sum",
+          period: MINUTE,
+        }),
+        // Of executions that run; a start that was refused is none.
+        transitions: stateMachine.metricThrottled({ period: MINUTE }),
+      }),
       threshold: 1,
       minutes: 3,
     },
@@ -115,6 +146,26 @@ function alarms({ api, data, functions, stateMachine, settings }: OperationsProp
       metric: relay.function.metricErrors({ period: MINUTE }),
       threshold: 1,
       minutes: 3,
+    },
+    {
+      id: "RelaySilent",
+      severity: "high",
+      about: "The scheduled relay has not run for five minutes: every figure of ours comes from it.",
+      metric: relay.function.metricInvocations({ period: MINUTE }),
+      threshold: 1,
+      minutes: 5,
+      below: true,
+    },
+    {
+      id: "RequestsThrottled",
+      severity: "high",
+      about: "All environments that are set aside for the API or for workers are in use; requests are refused.",
+      metric: sumOf({
+        api: functions.api.function.metricThrottles({ period: MINUTE }),
+        work: work.function.metricThrottles({ period: MINUTE }),
+      }),
+      threshold: 1,
+      minutes: 2,
     },
     {
       id: "StreamsFull",

@@ -13,6 +13,7 @@ test("nothing has to be chosen", () => {
     maxCapacity: 8,
     scaleToZero: false,
     natGateways: 1,
+    reserveConcurrency: true,
     ownEgress: false,
     retainData: true,
     modelBaseUrl: "https://api.anthropic.com",
@@ -72,6 +73,10 @@ test("text from the command line is read as what it says", () => {
 test.each([
   [{ stag: "prod" }, /stag: no such setting; there are stage, minCapacity/],
   [{ stage: "Prod_1" }, /stage: must be at most 16 lower-case letters/],
+  // RDS takes neither for the name of a proxy.
+  [{ stage: "prod--eu" }, /stage: must be at most 16 lower-case letters/],
+  [{ stage: "prod-" }, /stage: must be at most 16 lower-case letters/],
+  [{ stage: "a-stage-of-17-let" }, /stage: must be at most 16 lower-case letters/],
   [{ minCapacity: "0" }, /minCapacity: must be at least 0.5; a database that pauses needs scaleToZero/],
   [{ scaleToZero: "true", minCapacity: "1" }, /minCapacity: must be 0 with scaleToZero/],
   [{ minCapacity: "0.7" }, /minCapacity: .*multiple of 0.5/],

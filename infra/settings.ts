@@ -24,7 +24,10 @@ export const Settings = z.strictObject({
   /** Names the stacks, so that several deployments fit into one account. */
   stage: z
     .string()
-    .regex(/^[a-z][a-z0-9-]{0,15}$/, "must be at most 16 lower-case letters, digits and hyphens")
+    .regex(
+      /^(?=.{1,16}$)[a-z][a-z0-9]*(-[a-z0-9]+)*$/,
+      "must be at most 16 lower-case letters, digits and single hyphens, a letter first and no hyphen last",
+    )
     .default("dev"),
   /** Aurora capacity units. RDS Proxy keeps connections, so that the database never pauses: 0 only with scaleToZero. */
   minCapacity: capacity.min(0).optional(),
@@ -35,8 +38,11 @@ export const Settings = z.strictObject({
    */
   scaleToZero: flag.default(false),
   /** The functions reach the model and AWS through them: 0 only with ownEgress. */
-  natGateways: z.coerce.number().int().min(0).max(3).default(1),
-  /** The operator gives the functions' subnets another way out (a transit gateway, a proxy's endpoint) after the deployment. */
+  natGateways: z.coerce.number().int().min(0).max(2).default(1),
+  /**
+   * The operator gives the functions' subnets another way out (a transit gateway, endpoints) between the two stacks: the
+   * first migration asks AWS for the database's secret.
+   */
   ownEgress: flag.default(false),
   /** Keeps the database, the files and the key when the stacks are deleted, and refuses to delete the database. */
   retainData: flag.default(true),
@@ -56,6 +62,11 @@ export const Settings = z.strictObject({
   webFetchProxy: proxy.optional(),
   /** How long a stream lives; its client then connects again and misses nothing. */
   streamLifeSeconds: z.coerce.number().int().min(10).max(870).default(300),
+  /**
+   * Whether each kind of request has environments of its own, as many as the next three settings say. Off only for an
+   * account that may run few at once (a new one often 10), where one kind can then keep out the others.
+   */
+  reserveConcurrency: flag.default(true),
   /** How many streams may be open at once: each keeps a Lambda. */
   streamConcurrency: concurrency.default(200),
   apiConcurrency: concurrency.default(100),

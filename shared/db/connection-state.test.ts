@@ -17,11 +17,11 @@ const FORBIDDEN: readonly (readonly [what: string, form: RegExp])[] = [
   ["options of the connection", /options:\s*["'`]-c /],
 ];
 /** Files that may hold one of these, and which. */
-const EXCEPTIONS: Readonly<Record<string, string>> = {
-  "shared/db/transaction.ts": "F29: a transaction outside inTransaction",
+const EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
+  "shared/db/transaction.ts": ["F29: a transaction outside inTransaction"],
   // On the cluster itself, with connections that end with the migration.
-  "shared/db/migrate.ts": "F29: a transaction outside inTransaction",
-  "shared/db/application-role.ts": "F29: a transaction outside inTransaction",
+  "shared/db/migrate.ts": ["F29: a transaction outside inTransaction", "a setting of the session"],
+  "shared/db/application-role.ts": ["F29: a transaction outside inTransaction"],
 };
 
 const project = new URL("../../", import.meta.url);
@@ -39,7 +39,7 @@ function findings(text: string): string[] {
 test("no statement and no pool leaves state in a connection", () => {
   const found = sources.flatMap((file) =>
     findings(readFileSync(new URL(file, project), "utf8"))
-      .filter((what) => EXCEPTIONS[file] !== what)
+      .filter((what) => !EXCEPTIONS[file]?.includes(what))
       .map((what) => `${file}: ${what}`),
   );
 

@@ -59,6 +59,16 @@ test("of several at once one runs each migration, and the others find nothing to
   expect((await database.pool.query("select id from first")).rows).toEqual([{ id: 1 }]);
 });
 
+test("a migration may take longer than the database lets a transaction wait for its next statement", async () => {
+  const { rows } = await database.pool.query<{ name: string }>("select current_database() as name");
+  await database.pool.query(`alter database ${rows[0]?.name} set idle_in_transaction_session_timeout = '200ms'`);
+  await write("0001_first.sql", "create table first (id int); select pg_sleep(1)");
+  await write("0002_second.sql", "create table second (id int)");
+
+  expect(await run()).toEqual(["0001_first", "0002_second"]);
+  expect(await tables()).toEqual(["first", "second"]);
+});
+
 test("F28: a migration that fails leaves neither half a schema nor a lock, and runs when it is mended", async () => {
   await write("0001_first.sql", "create table first (id int)");
   await write("0002_second.sql", "create table second (id int); select 1 / 0");

@@ -31,6 +31,8 @@ export async function migrate(options: MigrateOptions): Promise<string[]> {
   await guard.connect();
   try {
     await guard.query("begin");
+    // It waits for as long as the migrations take; the cluster ends what waits for 30 s.
+    await guard.query("set local idle_in_transaction_session_timeout = 0");
     await guard.query("select pg_advisory_xact_lock($1)", [MIGRATION_LOCK]);
     await worker.connect();
     const ran = await runner({
