@@ -25,7 +25,7 @@ export const ERRORS = {
   403: error("The key may not be used for this."),
   404: error("Nothing by that id in the key's workspace."),
   409: error("The resource's state forbids this; repeating the request does not help."),
-  413: error("The body is larger than 32 MB."),
+  413: error("The body is larger than 32 MB, or on AWS than 4.5 MB."),
   422: error("A feature that this server does not have; the message names it."),
   503: error(
     "The database cannot be reached for the moment. Nothing was written: repeat it after `retry-after` seconds.",

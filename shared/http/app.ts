@@ -3,7 +3,7 @@ import { NotFound } from "../contract/errors.ts";
 import { newId } from "../contract/ids.ts";
 import type { Product } from "../product.ts";
 import type { Env } from "./auth.ts";
-import { bodyLimit } from "./body-limit.ts";
+import { bodyLimit, MAX_BODY_MB } from "./body-limit.ts";
 import { asApiError, errorResponse } from "./error-answer.ts";
 import { openApiDocument } from "./openapi-document.ts";
 import { router } from "./router.ts";
@@ -17,11 +17,16 @@ import { threadRoutes } from "./routes/threads.ts";
 import { workRoutes } from "./routes/work.ts";
 import { workQueueRoutes } from "./routes/work-queue.ts";
 
+export interface AppOptions extends StreamOptions {
+  /** The largest body, in megabytes, where what stands before the app takes less than the API allows (32). */
+  readonly maxBodyMb?: number;
+}
+
 /**
  * The whole API: one app, served by Node in the embedded edition and by Lambda on AWS. What it documents at
  * `/openapi.json` is generated from the schemas that validate.
  */
-export function createApp(product: Product, options: StreamOptions): OpenAPIHono<Env> {
+export function createApp(product: Product, options: AppOptions): OpenAPIHono<Env> {
   const app = router();
   app.use("*", async (context, next) => {
     const requestId = newId("req");
@@ -36,7 +41,7 @@ export function createApp(product: Product, options: StreamOptions): OpenAPIHono
     }
     await next();
   });
-  app.use("/v1/*", bodyLimit);
+  app.use("/v1/*", bodyLimit(options.maxBodyMb ?? MAX_BODY_MB));
   app.onError((error, context) => {
     const requestId = context.get("requestId") ?? newId("req");
     const { method } = context.req;

@@ -22,7 +22,7 @@ export function asApiError(error: unknown, log: Log, { method, requestId }: Fail
   }
   if (error instanceof HTTPException) {
     return error.status === 413
-      ? new RequestTooLarge("The body is larger than 32 MB.")
+      ? new RequestTooLarge("The body is too large.")
       : new InvalidRequest(error.message || "The request is not valid.");
   }
   if (isDatabaseError(error) && error.code === CHARACTER_NOT_IN_REPERTOIRE) {

@@ -4,6 +4,7 @@ import { type EventFilters, type EventPosition, eventPage, positionOf } from "..
 import { lastStamp } from "../ledger/read.ts";
 import { rawJson } from "./answers.ts";
 import { decodeCursor, encodeCursor } from "./cursor.ts";
+import { PAGE_BYTES } from "./paging.ts";
 
 /** What a cursor of this list holds, in JSON: the instant of the first page, and the last event's place. */
 type Cursor = readonly [asOf: string, processedAt: string | null, seq: number];
@@ -17,14 +18,12 @@ export async function answerEventPage(
   const cursor = asked.page === undefined ? null : (decodeCursor("events", filters, asked.page) as Cursor);
   const asOf = cursor === null ? await lastStamp(database, filters) : new Date(cursor[0]);
   const after = cursor === null ? null : readPosition(cursor);
-  const found = await eventPage(database, { ...filters, asOf, after, limit: asked.limit + 1 });
-  const page = found.slice(0, asked.limit);
-  const last = page.at(-1);
+  const { limit } = asked;
+  const { events, more } = await eventPage(database, { ...filters, asOf, after, limit, bytes: PAGE_BYTES });
+  const last = events.at(-1);
   const next =
-    found.length > page.length && last !== undefined
-      ? encodeCursor("events", filters, writeCursor(asOf, positionOf(last, asOf)))
-      : null;
-  return rawJson(`{"data":[${page.map(publicEvent).join(",")}],"next_page":${JSON.stringify(next)}}`);
+    more && last !== undefined ? encodeCursor("events", filters, writeCursor(asOf, positionOf(last, asOf))) : null;
+  return rawJson(`{"data":[${events.map(publicEvent).join(",")}],"next_page":${JSON.stringify(next)}}`);
 }
 
 function writeCursor(asOf: Date, position: EventPosition): Cursor {

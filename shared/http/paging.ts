@@ -52,6 +52,24 @@ export function decodeCreated(list: string, filters: unknown, page: string | und
   return { createdAt: new Date(createdAt), id };
 }
 
+/**
+ * About how large a page may be: it ends before its limit when its items are large, and `next_page` goes on. A Lambda
+ * answers 6 MB at most, with the body as a string inside JSON, where each quote and backslash takes two bytes.
+ */
+export const PAGE_BYTES = 2 * 1024 * 1024;
+
+/** Of a list that was read one longer than asked: as many as were asked for and fit, one at least. */
+export function pageThatFits<Item>(found: readonly Item[], limit: number): { page: Item[]; more: boolean } {
+  let bytes = 0;
+  const end = found.findIndex((item) => {
+    const full = bytes >= PAGE_BYTES;
+    bytes += Buffer.byteLength(JSON.stringify(item));
+    return full;
+  });
+  const page = found.slice(0, Math.min(limit, end < 0 ? found.length : end));
+  return { page, more: found.length > page.length };
+}
+
 /** Cuts a list that was read one longer than asked, and makes the cursor of the next page. */
 export function cut<Item extends { readonly created_at: string; readonly id: string }>(
   list: string,
@@ -59,7 +77,7 @@ export function cut<Item extends { readonly created_at: string; readonly id: str
   found: readonly Item[],
   limit: number,
 ): { data: Item[]; next_page: string | null } {
-  const data = found.slice(0, limit);
-  const last = data.at(-1);
-  return { data, next_page: found.length > limit && last !== undefined ? encodeCreated(list, filters, last) : null };
+  const { page, more } = pageThatFits(found, limit);
+  const last = page.at(-1);
+  return { data: page, next_page: more && last !== undefined ? encodeCreated(list, filters, last) : null };
 }

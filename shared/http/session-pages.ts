@@ -2,6 +2,7 @@ import { InvalidRequest } from "../contract/errors.ts";
 import type { Session } from "../contract/sessions.ts";
 import type { SessionFilters, SessionPosition } from "../sessions/list-sessions.ts";
 import { decodeCursor, encodeCursor } from "./cursor.ts";
+import { pageThatFits } from "./paging.ts";
 
 /**
  * The cursors of the session list, the one list that pages in both directions. A cursor holds a position and the side
@@ -45,9 +46,9 @@ export function pageLinks(
   limit: number,
   from: PageStart,
 ): { data: Session[]; next_page: string | null; prev_page: string | null } {
-  const more = found.length > limit;
   const backwards = from?.side === "before";
-  const data = backwards ? found.slice(-limit) : found.slice(0, limit);
+  const { page, more } = pageThatFits(backwards ? found.toReversed() : found, limit);
+  const data = backwards ? page.toReversed() : page;
   const cursor = (side: "after" | "before", session: Session | undefined) =>
     session === undefined ? null : encodeCursor("sessions", binding, [side, session.created_at, session.id]);
   const [first, last] = [data[0], data.at(-1)];

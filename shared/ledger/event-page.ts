@@ -27,6 +27,8 @@ export interface EventPageParams extends EventFilters {
   readonly asOf: Date;
   readonly after: EventPosition | null;
   readonly limit: number;
+  /** About how many bytes of payload at most; one event in any case. */
+  readonly bytes: number;
 }
 
 type Phase = EventPosition["phase"];
@@ -39,18 +41,28 @@ type Phase = EventPosition["phase"];
  * processed by the first page's instant, and the rest. So a page costs the same at any length of the session, and an
  * event that is stamped between two pages keeps its place: it is in exactly one of them. New events join the rest.
  */
-export async function eventPage(database: Transaction, params: EventPageParams): Promise<LedgerEvent[]> {
+export async function eventPage(
+  database: Transaction,
+  params: EventPageParams,
+): Promise<{ readonly events: LedgerEvent[]; readonly more: boolean }> {
   const order: Phase[] = params.order === "asc" ? ["processed", "rest"] : ["rest", "processed"];
   const phases = order.slice(params.after === null ? 0 : order.indexOf(params.after.phase));
-  const values: unknown[] = [params.sessionId, params.limit, params.asOf];
+  // One more than asked tells whether there is another page.
+  const values: unknown[] = [params.sessionId, params.limit + 1, params.asOf, params.bytes];
   const ranges = phases.map((phase) => range(params, phase, values));
   const direction = params.order;
-  const { rows } = await database.query<EventRow>(
-    `select * from (${ranges.map((sql, place) => `(select ${place} as place, range.* from (${sql}) range)`).join(" union all ")}) page
-      order by place, case when processed_at <= $3 then processed_at end ${direction}, seq ${direction} limit $2`,
+  const sorting = `place, case when processed_at <= $3 then processed_at end ${direction}, seq ${direction}`;
+  const { rows } = await database.query<EventRow & { found: number }>(
+    `select * from (
+       select page.*, count(*) over () as found,
+              sum(octet_length(payload)) over (order by ${sorting}) - octet_length(payload) as before
+         from (select * from (${ranges.map((sql, place) => `(select ${place} as place, range.* from (${sql}) range)`).join(" union all ")}) listed
+                order by ${sorting} limit $2) page
+     ) sized where before < $4 order by ${sorting}`,
     values,
   );
-  return rows.map(toEvent);
+  const events = rows.slice(0, params.limit).map(toEvent);
+  return { events, more: (rows[0]?.found ?? 0) > events.length };
 }
 
 /** The place of an event in the list that was begun at that instant. */
@@ -60,7 +72,7 @@ export function positionOf(event: LedgerEvent, asOf: Date): EventPosition {
     : { phase: "rest", seq: event.seq };
 }
 
-/** One index range of a page; adds its parameters to `values`, which hold session, limit and instant first. */
+/** One index range of a page; adds its parameters to `values`, which hold session, limit, instant and bytes first. */
 function range(params: EventPageParams, phase: Phase, values: unknown[]): string {
   const parameter = (value: unknown) => {
     values.push(value);

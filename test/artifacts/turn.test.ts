@@ -107,6 +107,19 @@ test("a refusal of a stream is an ordinary answer, and what no function answers 
   expect([unknown.status, await unknown.json()]).toMatchObject([404, { error: { type: "not_found_error" } }]);
 }, 60_000);
 
+test("a body that Lambda would not take is refused in the envelope, with the limit that stands before it", async () => {
+  const body = (megabytes: number) => ({ name: "x", model: "test-1", system: "x".repeat(megabytes * 1024 * 1024) });
+  const refused = await server.request("/v1/agents", { json: body(4.6) });
+  const taken = await server.request("/v1/agents", { json: body(4.4) });
+
+  expect([refused.status, await refused.json()]).toMatchObject([
+    413,
+    { error: { type: "request_too_large", message: "The body is larger than 4.5 MB." } },
+  ]);
+  // It reached the app, which has a limit of its own for this field.
+  expect([taken.status, await taken.json()]).toMatchObject([400, { error: { message: expect.stringContaining("system") } }]);
+}, 60_000);
+
 test("F26: a request succeeds although the database ended every connection while its function was frozen", async () => {
   const { administrator, proxy } = server.region;
   await server.request("/v1/agents");

@@ -15,7 +15,7 @@ import { answer, body, ERRORS, json, rawJson } from "../answers.ts";
 import { type Env, requires } from "../auth.ts";
 import { decodeCursor, encodeCursor } from "../cursor.ts";
 import { IdempotencyHeader, idempotently } from "../idempotency.ts";
-import { cut, decodeCreated, IncludeArchived, Instant, PageQuery, pageOf } from "../paging.ts";
+import { cut, decodeCreated, IncludeArchived, Instant, PageQuery, pageOf, pageThatFits } from "../paging.ts";
 import { router } from "../router.ts";
 
 const AgentParam = z.object({ agent_id: z.string() });
@@ -154,9 +154,9 @@ export function agentRoutes(product: Product): OpenAPIHono<Env> {
       const { limit, page } = context.req.valid("query");
       const before = page === undefined ? null : (decodeCursor("versions", ref, page) as number);
       const found = await listAgentVersions(product.database, { ...ref, before, limit: limit + 1 });
-      const data = found.slice(0, limit);
+      const { page: data, more } = pageThatFits(found, limit);
       const last = data.at(-1);
-      const next = found.length > limit && last !== undefined ? encodeCursor("versions", ref, last.version) : null;
+      const next = more && last !== undefined ? encodeCursor("versions", ref, last.version) : null;
       return answer({ data, next_page: next });
     },
   );

@@ -23,6 +23,9 @@ interface Head {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
+/** What Lambda takes and gives in a call that waits for its answer. */
+const LAMBDA_BYTES = 6 * 1024 * 1024;
+
 export class RestApi {
   readonly #routes: readonly Route[];
   readonly #answers: readonly Resource[];
@@ -58,6 +61,9 @@ export class RestApi {
       return this.#answer(response, "MISSING_AUTHENTICATION_TOKEN", requestId);
     }
     const event = await proxyEvent(request, url, route, requestId);
+    if (Buffer.byteLength(JSON.stringify(event)) > LAMBDA_BYTES) {
+      return this.#answer(response, "DEFAULT_5XX", requestId);
+    }
     const outcome = await this.#lambda.invoke(route.functionArn, event);
     if (outcome.kind === "error") {
       return this.#answer(response, "DEFAULT_5XX", requestId);
@@ -66,7 +72,11 @@ export class RestApi {
     if (route.streamed) {
       return stream(outcome.body, response);
     }
-    const answer = JSON.parse(Buffer.concat((await outcome.body.toArray()) as Buffer[]).toString()) as Head & {
+    const bytes = Buffer.concat((await outcome.body.toArray()) as Buffer[]);
+    if (bytes.length > LAMBDA_BYTES) {
+      return this.#answer(response, "DEFAULT_5XX", requestId);
+    }
+    const answer = JSON.parse(bytes.toString()) as Head & {
       readonly body: string;
       readonly isBase64Encoded?: boolean;
     };
