@@ -5,7 +5,7 @@ import { EventFeed } from "../../test/e2e/event-feed.ts";
 import { createSession, isTurnEnd, message, toolset } from "../../test/e2e/session-driver.ts";
 import { startTestServer, type TestServer } from "../../test/server.ts";
 import { synthesise } from "../testing/synthesised.ts";
-import { type Deployment, idleMonth, streamHour, total, turnCost } from "./cost.ts";
+import { type Deployment, idleMonth, streamHour, total, turnCost, waitingWorker } from "./cost.ts";
 import { deploymentOf } from "./deployment.ts";
 import { costDocument } from "./document.ts";
 import { MEASURED } from "./measured.ts";
@@ -33,10 +33,24 @@ const ROUND: Deployment = {
 };
 
 describe("the sums", () => {
-  test("of a turn: three states, ten seconds of a gigabyte, two short handlers, one request, fifty live messages", () => {
-    const expected = 0.000075 + (0.0000002 + 0.000133334) + 2 * (0.0000002 + 0.00000133334) + 0.0000035 + 0.00003125;
+  test("of a turn: three states, ten seconds of a gigabyte, two short handlers, a stream, two requests, fifty live messages", () => {
+    const model = 0.0000002 + 0.000133334;
+    const stream = 0.0000002 + 0.000066667;
+    const expected = 0.000075 + model + 2 * (0.0000002 + 0.00000133334) + stream + 2 * 0.0000035 + 0.00003125;
 
     expect(total(turnCost(ROUND, { states: 3, rounds: 1 }))).toBeCloseTo(expected, 9);
+  });
+
+  test("of a turn with a call: the worker's stream stays a minute longer than the twenty seconds of the client's", () => {
+    const streams = turnCost(ROUND, { states: 9, rounds: 2 }).find(({ what }) => what === "Lambda: open streams");
+
+    expect(streams?.dollars).toBeCloseTo(2 * 0.0000002 + (10 + 40) * 0.0000133334, 9);
+  });
+
+  test("of a waiting worker: a gigabyte all month, a request each twenty seconds, a look each two", () => {
+    const expected = 131_400 * (0.0000002 + 20 * 0.0000133334) + 131_400 * 0.0000035 + 657_000 * 0.000000125;
+
+    expect(total(waitingWorker(ROUND))).toBeCloseTo(expected, 6);
   });
 
   test("of an idle month: a unit of Aurora, eight of the proxy, a NAT with its address", () => {

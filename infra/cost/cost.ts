@@ -25,6 +25,10 @@ export const ASSUMED = {
   liveWritesASecond: 5,
   /** A worker's requests for one call: poll, ack, heartbeats, the events before it, the result, stop. */
   workerRequests: 8,
+  /** How long a worker stays with a session that has gone quiet, its stream open: `--max-idle`. */
+  workerIdleSeconds: 60,
+  /** How long a worker's request for work waits. */
+  pollSeconds: 20,
   /** Metrics of our own: see `functions/observation.ts`. */
   customMetrics: 16,
 } as const;
@@ -44,9 +48,12 @@ function lambda(deployment: Deployment, runs: readonly (readonly [name: string, 
   );
 }
 
-/** One turn; `rounds` provider requests, the ones before the last each with one call for a worker. */
+/**
+ * One turn; `rounds` provider requests, the ones before the last each with one call for a worker. Its client holds a
+ * stream for as long as it takes, and its worker one more.
+ */
 export function turnCost(deployment: Deployment, params: { readonly states: number; readonly rounds: number }): Item[] {
-  const { answerSeconds, handlerSeconds: s, liveWritesASecond, workerRequests } = ASSUMED;
+  const { answerSeconds, handlerSeconds: s, liveWritesASecond, workerIdleSeconds, workerRequests } = ASSUMED;
   const calls = params.rounds - 1;
   return [
     { what: "Step Functions", dollars: params.states * PRICES.stateTransition },
@@ -64,7 +71,17 @@ export function turnCost(deployment: Deployment, params: { readonly states: numb
         ["Work", calls * workerRequests, s],
       ]),
     },
-    { what: "API Gateway", dollars: (1 + calls * workerRequests) * PRICES.apiRequest },
+    {
+      what: "Lambda: open streams",
+      dollars: lambda(deployment, [
+        ["Stream", 1, params.rounds * answerSeconds],
+        ...(calls === 0 ? [] : [["Stream", 1, params.rounds * answerSeconds + workerIdleSeconds] as const]),
+      ]),
+    },
+    {
+      what: "API Gateway",
+      dollars: (2 + calls * workerRequests + (calls === 0 ? 0 : 1)) * PRICES.apiRequest,
+    },
     {
       what: "Live channel",
       dollars: params.rounds * answerSeconds * liveWritesASecond * PRICES.dynamoWrite,
@@ -111,6 +128,18 @@ export function streamHour(deployment: Deployment): Item[] {
   return [
     { what: "Lambda", dollars: lambda(deployment, [["Stream", connects, deployment.streamLifeSeconds]]) },
     { what: "API Gateway", dollars: connects * PRICES.apiRequest },
+    { what: "Live channel", dollars: (looks / 2) * PRICES.dynamoRead },
+  ];
+}
+
+/** A month in which one worker waits for work. */
+export function waitingWorker(deployment: Deployment): Item[] {
+  const polls = (HOURS_A_MONTH * 3600) / ASSUMED.pollSeconds;
+  // As a quiet stream: a look at the live channel each two seconds.
+  const looks = (HOURS_A_MONTH * 3600) / 2;
+  return [
+    { what: "Lambda", dollars: lambda(deployment, [["Work", polls, ASSUMED.pollSeconds]]) },
+    { what: "API Gateway", dollars: polls * PRICES.apiRequest },
     { what: "Live channel", dollars: (looks / 2) * PRICES.dynamoRead },
   ];
 }

@@ -1,4 +1,4 @@
-import { ASSUMED, type Deployment, type Item, idleMonth, streamHour, total, turnCost } from "./cost.ts";
+import { ASSUMED, type Deployment, type Item, idleMonth, streamHour, total, turnCost, waitingWorker } from "./cost.ts";
 import { MEASURED } from "./measured.ts";
 
 /** The text of docs/cost.md. */
@@ -14,7 +14,8 @@ Written by \`npm run cost\` from the templates, the counted states of a turn, an
 
 Without tools a turn enters ${plain.statesEntered} states and writes ${plain.historyEvents} history events; with one call for a worker ${tool.statesEntered} and ${tool.historyEvents}.
 Assumed: ${ASSUMED.answerSeconds} s for an answer of the provider, ${ASSUMED.handlerSeconds} s for any other handler, ${ASSUMED.liveWritesASecond} live messages a second, ${ASSUMED.workerRequests} requests of
-the worker for a call. Cost does not grow with the session's age.
+the worker for a call, and a stream for the client and the worker each, the worker's for ${ASSUMED.workerIdleSeconds} s longer (\`--max-idle\`).
+Cost does not grow with the session's age.
 
 ${table(
   ["in dollars, for 1,000 turns", "without tools", "one call"],
@@ -31,6 +32,15 @@ ${table(["in dollars", "by default", "scaleToZero"], columns(idleMonth(usual), i
 
 Storage (Aurora, S3, logs) comes on top by the gigabyte. With \`scaleToZero\` the NAT is most of what is left; \`ownEgress\`
 takes it away where there is another way out.
+
+## A worker that waits
+
+A worker that has nothing to do asks for work all the time, ${ASSUMED.pollSeconds} s each time, which keeps a Lambda. A month of one:
+
+${table(
+  ["in dollars", "a month"],
+  [...waitingWorker(usual), sum(waitingWorker(usual))].map(({ what, dollars }) => [what, money(dollars)]),
+)}
 
 ## A thousand open streams
 
