@@ -108,12 +108,12 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
         });
       }
     },
-    invoke: async (functionName, payload) => {
+    invoke: async (functionName, payload, context) => {
       if (composed.product === undefined) {
         throw new Error("A state was entered before the product was composed.");
       }
       // JSON in, JSON out, as between Step Functions and Lambda: a handler without an answer answers null.
-      return (await STATE_HANDLERS[functionName as StateName](composed.product, payload)) ?? null;
+      return (await STATE_HANDLERS[functionName as StateName](composed.product, payload, context)) ?? null;
     },
   });
   const client = { current: undefined as SFNClient | undefined };

@@ -16,12 +16,22 @@ import { assertSendable, assertUsable } from "./usable-response.ts";
 /** How often a running call looks whether it still owns its turn; an interrupt reaches it within a second. */
 const FENCE_MS = 1000;
 
+/** What an invocation keeps for itself of its time: to give up a request that is still running, and to write that down. */
+const LAST_WORDS_MS = 60_000;
+
 /**
  * The handler of state CallModel: makes one provider request, or tells the outcome of one that was made.
  *
+ * `deadline` is when whoever invoked it gives it up. A minute before, a request that is still running is aborted and its
+ * turn ended as exhausted: asked again it would take as long and cost as much. Without one it may take for ever.
+ *
  * Throws `TurnBusyError` while another invocation holds the request's lease; the state's Retry asks again.
  */
-export async function callModel(product: Product, ref: TurnRef): Promise<CallModelOutput> {
+export async function callModel(
+  product: Product,
+  ref: TurnRef,
+  { deadline }: { readonly deadline?: Date } = {},
+): Promise<CallModelOutput> {
   const begun = await inTransaction(product.database, (transaction) => beginRound(transaction, ref, product));
   if (begun.kind === "busy") {
     throw new TurnBusyError(ref.turnId);
@@ -31,7 +41,7 @@ export async function callModel(product: Product, ref: TurnRef): Promise<CallMod
   }
   const sessionId = begun.session.id;
   void product.live.publish(sessionId, { type: "wake" });
-  const finished = await request(product, ref, begun);
+  const finished = await request(product, ref, begun, deadline);
   void product.live.publish(sessionId, { type: "wake" });
   await relayAfterCommit(product, finished.outbox);
   const { next } = finished;
@@ -53,8 +63,14 @@ function answer(ref: TurnRef, outcome: Omit<CallModelOutput, keyof TurnRef>): Ca
   };
 }
 
-async function request(product: Product, ref: TurnRef, begun: BegunRound): Promise<Finished> {
+async function request(
+  product: Product,
+  ref: TurnRef,
+  begun: BegunRound,
+  deadline: Date | undefined,
+): Promise<Finished> {
   const abort = new AbortController();
+  const disarm = abortInTime(deadline, abort);
   const stopWatching = watchFence(product, begun.callId, abort);
   const previews = previewPublisher(product.live, begun);
   try {
@@ -68,7 +84,8 @@ async function request(product: Product, ref: TurnRef, begun: BegunRound): Promi
     });
     assertUsable(response);
     return await storeOutcome(product, (transaction) => completeRound(transaction, ref, begun, response));
-  } catch (error) {
+  } catch (caught) {
+    const error = caught instanceof ModelAborted && abort.signal.reason === OUT_OF_TIME ? outOfTime(caught) : caught;
     if (error instanceof ModelError) {
       return await storeOutcome(product, (transaction) => failRound(transaction, ref, begun, error));
     }
@@ -78,8 +95,31 @@ async function request(product: Product, ref: TurnRef, begun: BegunRound): Promi
     }
     throw error;
   } finally {
+    disarm();
     stopWatching();
   }
+}
+
+/** Why a request was aborted that nobody took away: the first reason to abort is the one that counts. */
+const OUT_OF_TIME = Symbol("out of time");
+
+/** Aborts a request that is still running a minute before the deadline. Returns what calls that off. */
+function abortInTime(deadline: Date | undefined, abort: AbortController): () => void {
+  if (deadline === undefined) {
+    return () => {};
+  }
+  const left = deadline.getTime() - Date.now() - LAST_WORDS_MS;
+  const timer = setTimeout(() => abort.abort(OUT_OF_TIME), Math.max(0, left));
+  return () => clearTimeout(timer);
+}
+
+/** A refusal for good, with what the provider had counted until then. */
+function outOfTime({ usage }: ModelAborted): ModelError {
+  return new ModelError("The model did not finish its answer in the time that one request may take.", {
+    type: "model_request_failed_error",
+    retryable: false,
+    usage,
+  });
 }
 
 /**

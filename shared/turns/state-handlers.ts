@@ -12,9 +12,16 @@ import { completeTurn, failTurn } from "./complete-turn.ts";
 import { gateTools } from "./gate-tools.ts";
 import { runTool } from "./run-tool.ts";
 
+/** What a handler is told of its invocation. */
+interface Invocation {
+  /** When the state gives up on the answer. */
+  readonly deadline?: Date;
+}
+
 /** The task states of `turn.asl.json` and who handles each: the substitution `${<State>Function}` names the function. */
 export const STATE_HANDLERS = {
-  CallModel: (product: Product, input: unknown) => callModel(product, input as TurnRef),
+  CallModel: (product: Product, input: unknown, invocation: Invocation) =>
+    callModel(product, input as TurnRef, invocation),
   GateTools: (product: Product, input: unknown) => gateTools(product, input as TurnRef),
   RunTool: (product: Product, input: unknown) => runTool(product, input as RunToolInput),
   AwaitActions: (product: Product, input: unknown) => awaitActions(product, input as AwaitInput),
@@ -23,6 +30,6 @@ export const STATE_HANDLERS = {
   HandOver: (product: Product, input: unknown) => handOver(product, input as TurnRef),
   CompleteTurn: (product: Product, input: unknown) => completeTurn(product, input as TurnRef),
   FailTurn: (product: Product, input: unknown) => failTurn(product, input as FailTurnInput),
-} as const satisfies Record<string, (product: Product, input: unknown) => Promise<unknown>>;
+} as const satisfies Record<string, (product: Product, input: unknown, invocation: Invocation) => Promise<unknown>>;
 
 export type StateName = keyof typeof STATE_HANDLERS;

@@ -114,7 +114,7 @@ export class Executions {
   /** An invocation that nobody waits for any more. Where the database refuses what it writes, nobody hears of it. */
   async late(product: Product, n: number): Promise<string> {
     const { state, input } = this.invocations[n % this.invocations.length] ?? { state: "CallModel", input: {} };
-    const action = () => STATE_HANDLERS[state](product, input);
+    const action = () => STATE_HANDLERS[state](product, input, {});
     await this.watch<unknown>(input as unknown as TurnRef, action).catch((error: Error) => {
       if (!(error instanceof TurnBusyError || isDatabaseError(error))) throw error;
     });
@@ -124,7 +124,7 @@ export class Executions {
   async invoke(product: Product, state: StateName, input: Readonly<Record<string, unknown>>): Promise<unknown> {
     this.invocations.push({ state, input });
     try {
-      return await this.watch<unknown>(input as unknown as TurnRef, () => STATE_HANDLERS[state](product, input));
+      return await this.watch<unknown>(input as unknown as TurnRef, () => STATE_HANDLERS[state](product, input, {}));
     } catch (error) {
       if (!(error instanceof TurnBusyError))
         this.errors.push(`${state} threw ${String((error as Error).stack ?? error)}`);
