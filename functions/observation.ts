@@ -3,6 +3,7 @@ import { Metrics, MetricUnit } from "@aws-lambda-powertools/metrics";
 import type { MiddlewareObj } from "@middy/core";
 import { type Model, ModelError } from "../shared/model/model.ts";
 import type { Orchestrator } from "../shared/ports/orchestrator.ts";
+import type { TurnOutcome } from "../shared/product.ts";
 import { logger } from "./log.ts";
 
 /**
@@ -13,7 +14,7 @@ import { logger } from "./log.ts";
  * it in the call (`trace_id`). Beside it the lines of a turn carry `turn_id` and `segment`, those of a request the gateway's `gateway_request_id`.
  *
  * Metrics are lines in the log that CloudWatch reads (embedded metric format): they cost no call. They count what
- * invocations did, so that an invocation that is repeated counts twice; the ledger is what bills and audits.
+ * invocations did, so that an invocation that is repeated may count twice; the ledger is what bills and audits.
  */
 
 const metrics = new Metrics();
@@ -96,6 +97,11 @@ export function countingStarts(orchestrator: Orchestrator): Orchestrator {
       return outcome;
     },
   };
+}
+
+/** Tells of each turn's end. */
+export function countEnd(outcome: TurnOutcome): void {
+  count(outcome === "completed" ? "TurnsCompleted" : "TurnsFailed");
 }
 
 /** Tells how long the provider took, and of its refusals by kind. */

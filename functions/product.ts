@@ -12,7 +12,7 @@ import { noTools, type ToolExecutor } from "../shared/turns/tool-executor.ts";
 import { ProductEnvironment, readEnvironment } from "./environment.ts";
 import { type FirstNet, firstNet } from "./first-net.ts";
 import { log } from "./log.ts";
-import { countingStarts, traceHeader, traceId } from "./observation.ts";
+import { countEnd, countingStarts, traceHeader, traceId } from "./observation.ts";
 import { type Quiet, quietMarker } from "./quiet.ts";
 
 interface LambdaProduct extends Product {
@@ -114,6 +114,7 @@ function compose(): LambdaProduct {
     // must not take the lease of the one before for its own.
     owner: `lambda:${randomUUID()}`,
     traceId,
+    turnEnded: countEnd,
     leaseSeconds: LEASE_SECONDS,
   };
 }

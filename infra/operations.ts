@@ -186,7 +186,7 @@ function alarms({ api, data, functions, stateMachine, settings }: OperationsProp
     {
       id: "TurnsExhausted",
       severity: "medium",
-      about: "Turns end because of a failure of ours: FailTurn had to end them.",
+      about: "Turns end with an error instead of an answer.",
       metric: figure("TurnsFailed", stage, "Sum"),
       threshold: 5,
     },

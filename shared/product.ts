@@ -5,6 +5,9 @@ import type { Log } from "./ports/log.ts";
 import type { Orchestrator } from "./ports/orchestrator.ts";
 import type { ToolExecutor } from "./turns/tool-executor.ts";
 
+/** completed: its answer is whole, a refusal or a cut-off one too. failed: it ended with `session.error`, whoever's fault. */
+export type TurnOutcome = "completed" | "failed";
+
 /** Everything the product needs from outside. Composed once: by `functions/` on AWS, by `local/` on one machine. */
 export interface Product {
   readonly database: Database;
@@ -18,6 +21,12 @@ export interface Product {
   readonly owner: string;
   /** Of the trace that the present work belongs to; nothing where nobody traces. Published with calls, for whoever runs them. */
   readonly traceId?: () => string | undefined;
+  /**
+   * Told of a turn's end, after its commit and by whoever ended it: once, or never where the commit's answer was lost.
+   * Must not throw. Not told of a turn that people ended before its time (an interrupt, its session's archival or
+   * deletion): it has neither succeeded nor failed.
+   */
+  readonly turnEnded?: (outcome: TurnOutcome) => void;
   /** How long a started provider call is its owner's without a renewal, in seconds; then it may be asked again. */
   readonly leaseSeconds: number;
 }

@@ -5,7 +5,7 @@ import { takeOver } from "../turns/take-over.ts";
 import { lockTurn } from "../turns/turn-row.ts";
 import { claimDue, drop, type OutboxRow } from "./outbox.ts";
 
-type Relay = Pick<Product, "database" | "orchestrator" | "log">;
+type Relay = Pick<Product, "database" | "orchestrator" | "log" | "turnEnded">;
 
 /** How long a request waits for its own messages to be delivered; the scheduled relay delivers the rest. */
 const AFTER_COMMIT_MS = 1000;
@@ -70,16 +70,19 @@ async function deliver(product: Relay, row: OutboxRow): Promise<void> {
  * means that the effect has happened, or is no longer wanted.
  */
 async function judgeLost(product: Relay, row: OutboxRow): Promise<void> {
-  const outbox = await inTransaction(product.database, async (transaction) => {
+  const taken = await inTransaction(product.database, async (transaction) => {
     const locked = await lockTurn(transaction, { turnId: row.turnId, segment: row.segment });
     const dropped = await drop(transaction, row.id);
-    if (!dropped || locked === null || locked.turn.state !== "running") {
-      return [];
+    if (!dropped || locked?.turn.state !== "running") {
+      return null;
     }
     // Where somebody works on the turn the release was heard, only its answer was lost.
-    return (await isBusy(transaction, row.turnId)) ? [] : takeOver(transaction, locked, product.log);
+    return (await isBusy(transaction, row.turnId)) ? null : takeOver(transaction, locked, product.log);
   });
-  for (const next of outbox) {
+  if (taken?.turnFailed) {
+    product.turnEnded?.("failed");
+  }
+  for (const next of taken?.outbox ?? []) {
     await deliver(product, next);
   }
 }

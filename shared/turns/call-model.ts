@@ -43,6 +43,9 @@ export async function callModel(
   void product.live.publish(sessionId, { type: "wake" });
   const finished = await request(product, ref, begun, deadline);
   void product.live.publish(sessionId, { type: "wake" });
+  if (finished.turnFailed) {
+    product.turnEnded?.("failed");
+  }
   await relayAfterCommit(product, finished.outbox);
   const { next } = finished;
   if (next === "busy") {

@@ -3,7 +3,7 @@ import type { Transaction } from "../db/transaction.ts";
 import { inTransaction } from "../db/transaction.ts";
 import type { OutboxRow } from "../outbox/outbox.ts";
 import { relayAfterCommit } from "../outbox/relay.ts";
-import type { Product } from "../product.ts";
+import type { Product, TurnOutcome } from "../product.ts";
 import { SessionUnit } from "../sessions/session-unit.ts";
 import { endFailedTurn } from "./end-failed-turn.ts";
 import { endTurn } from "./end-turn.ts";
@@ -13,7 +13,7 @@ import { type LockedTurn, lockTurn } from "./turn-row.ts";
 
 /** The handler of state CompleteTurn: the turn's answer is whole; the thread goes on or stands idle. */
 export function completeTurn(product: Product, ref: TurnRef): Promise<EndOutput> {
-  return finish(product, ref, async (transaction, unit, { turn }) => {
+  return finish(product, ref, "completed", async (transaction, unit, { turn }) => {
     const round = await latestRound(transaction, turn.id);
     const routed = routeStop(round?.stopReason ?? null, round?.stopDetails ?? null, 0);
     const reason = routed.next === "end" ? routed.idle : ({ type: "end_turn" } as const);
@@ -32,12 +32,13 @@ export function failTurn(product: Product, input: FailTurnInput): Promise<EndOut
     segment: input.segment,
     error: input.error,
   });
-  return finish(product, ref, (transaction, unit, { turn }) => endFailedTurn(transaction, unit, turn));
+  return finish(product, ref, "failed", (transaction, unit, { turn }) => endFailedTurn(transaction, unit, turn));
 }
 
 async function finish(
   product: Product,
   ref: TurnRef,
+  outcome: TurnOutcome,
   end: (transaction: Transaction, unit: SessionUnit, locked: LockedTurn) => Promise<OutboxRow[]>,
 ): Promise<EndOutput> {
   const finished = await inTransaction(product.database, async (transaction) => {
@@ -51,6 +52,7 @@ async function finish(
     return { sessionId: locked.session.id, outbox };
   });
   if (finished !== null) {
+    product.turnEnded?.(outcome);
     void product.live.publish(finished.sessionId, { type: "wake" });
     await relayAfterCommit(product, finished.outbox);
   }

@@ -24,6 +24,8 @@ export interface Finished {
   readonly next: ModelOutcome | "busy";
   readonly delaySeconds?: number;
   readonly retry?: number;
+  /** The turn has failed with this round; the caller tells so after the commit. */
+  readonly turnFailed?: boolean;
   /** What the caller relays after the commit. */
   readonly outbox: readonly OutboxRow[];
 }
@@ -150,7 +152,7 @@ export async function completeRound(
     );
   }
   await unit.flush();
-  return { next: routed.next === "exhausted" ? "stop" : routed.next, outbox };
+  return routed.next === "exhausted" ? { next: "stop", turnFailed: true, outbox } : { next: routed.next, outbox };
 }
 
 function publishThinking(unit: SessionUnit, begun: BegunRound, blocks: readonly Block[]): void {
@@ -243,7 +245,7 @@ export async function failRound(
     queued: "flush",
   });
   await unit.flush();
-  return { next: "stop", outbox };
+  return { next: "stop", turnFailed: true, outbox };
 }
 
 function sessionError(begun: BegunRound, type: string, message: string, retryStatus: "retrying" | "exhausted") {

@@ -15,10 +15,12 @@ import { lockTurn } from "./turn-row.ts";
 
 /** An execution of that turn and segment has ended otherwise than by success. */
 export async function executionLost(product: Product, ref: TurnRef): Promise<void> {
-  const outbox = await inTransaction(product.database, async (transaction) => {
-    const locked = await lockTurn(transaction, ref);
-    return locked === null ? [] : takeOver(transaction, locked, product.log);
-  });
+  const { outbox, turnFailed } = await inTransaction(product.database, async (transaction) =>
+    takeOver(transaction, await lockTurn(transaction, ref), product.log),
+  );
+  if (turnFailed) {
+    product.turnEnded?.("failed");
+  }
   await relayAfterCommit(product, outbox);
 }
 

@@ -68,9 +68,10 @@ export async function endClaim(
       begun.length > 0 || item.claimed_seq === null || (await answeredSince(transaction, session.id, item.claimed_seq)),
   });
   const givenUp = backoffSeconds === null;
+  const turnFailed = givenUp && turn !== null;
   await setFruitless(transaction, session.id, givenUp ? 0 : fruitless);
   const ended = await releaseItem(transaction, item, givenUp ? "stopped" : ending.to, backoffSeconds ?? 0);
-  if (givenUp && turn !== null) {
+  if (turnFailed) {
     outbox.push(...(await giveUp(transaction, unit, turn, GIVEN_UP)));
   }
   const queued =
@@ -81,7 +82,7 @@ export async function endClaim(
     await unit.flush();
   }
   const wakeEnvironment = queued || ended.state === "queued" ? item.environment_id : null;
-  return { item: ended, outbox, wakeEnvironment };
+  return { item: ended, outbox, wakeEnvironment, turnFailed };
 }
 
 /** Ends the claim because its worker could not even prepare: nobody waits for calls that it will never run. */
@@ -99,7 +100,7 @@ export async function failClaim(
   if (unit.changesLedger) {
     await unit.flush();
   }
-  return { item: ended, outbox, wakeEnvironment: null };
+  return { item: ended, outbox, wakeEnvironment: null, turnFailed: turn !== null };
 }
 
 /** Whether the owner of this claim may have begun a call: it beat, or was shown the session's events. */

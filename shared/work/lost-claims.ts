@@ -18,7 +18,7 @@ const ENDED = "state in ('starting', 'active', 'stopping') and lease_expires_at 
 
 /** Ends the claims whose lease has run out, of one environment or of all; returns how many. */
 export async function endLostClaims(
-  product: Pick<Product, "database" | "live" | "orchestrator" | "log">,
+  product: Pick<Product, "database" | "live" | "orchestrator" | "log" | "turnEnded">,
   scope: { readonly environmentId: string } | null = null,
 ): Promise<number> {
   const { rows } = await product.database.query<{ id: string; session_id: string | null }>(

@@ -12,7 +12,7 @@ const LOOK_MS = 1000;
  * ends the claims whose owner is gone, so that what they may have begun is closed before anybody is shown it.
  */
 export async function pollWork(
-  product: Pick<Product, "database" | "live" | "orchestrator" | "log">,
+  product: Pick<Product, "database" | "live" | "orchestrator" | "log" | "turnEnded">,
   params: Parameters<typeof claimWork>[1] & { readonly blockMs: number; readonly signal: AbortSignal },
 ): Promise<Work | null> {
   await notePoll(product.database, params, params.workerId);

@@ -1,5 +1,6 @@
 /** Workers that take a session up and achieve nothing: it is tried again, later and later, and then said (F44, F46). */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import type { TurnOutcome } from "../../shared/product.ts";
 import type { Event } from "../e2e/event-feed.ts";
 import { held, type ScriptedServer, says, startScriptedServer } from "../e2e/scripted-model.ts";
 import { isIdle, isTurnEnd, isType, message, type SessionDriver, textOf, toolResult } from "../e2e/session-driver.ts";
@@ -10,9 +11,12 @@ let scripted: ScriptedServer;
 let worker: HandWorker;
 let session: SessionDriver;
 let use: Event;
+/** The ends of turns that the product told. */
+const told: TurnOutcome[] = [];
 beforeAll(async () => {
   scripted = await startScriptedServer();
   worker = new HandWorker(scripted);
+  Object.assign(scripted.server.product, { turnEnded: (outcome: TurnOutcome) => told.push(outcome) });
 });
 afterAll(() => scripted.close());
 beforeEach(async () => {
@@ -20,6 +24,7 @@ beforeEach(async () => {
   const waiting = await worker.waiting();
   ({ session } = waiting);
   use = waiting.uses[0] as Event;
+  told.splice(0);
 });
 afterEach(() => session.close());
 
@@ -66,6 +71,7 @@ test("F44: a launcher that does so each time is waited out, and after the fifth 
 
   expect(error).toMatchObject({ error: { type: "unknown_error", retry_status: { type: "exhausted" } } });
   expect((error as unknown as { error: { message: string } }).error.message).toMatch(/^Five workers in a row/);
+  expect(told).toEqual(["failed"]);
   expect(await states()).toEqual(["stopped"]);
   expect(await worker.poll()).toBeNull();
   // The session is as usable as ever.
@@ -129,6 +135,7 @@ test("a failed preparation ends the turn with an error instead of leaving it wai
     error: { message: "The worker failed: The image could not be pulled.", retry_status: { type: "exhausted" } },
   });
   expect(await session.status()).toBe("idle");
+  expect(told).toEqual(["failed"]);
   // Its token is dead with it; the launcher's key hears that it is over.
   expect((await fail(claim.token, claim.id)).status).toBe(401);
   expect((await fail(scripted.server.environmentKey, claim.id)).status).toBe(409);
