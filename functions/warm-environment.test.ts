@@ -96,12 +96,17 @@ test("a connection that survived the pause is used again", async () => {
 });
 
 test("a connection that is cut in the middle of an invocation fails that one only, and names no text", async () => {
-  const sent = proxy.statements.length;
+  const other = await database.pool.connect();
+  await other.query("begin");
+  await other.query("lock table sessions, turns in access exclusive mode");
   const cut = handler(UNKNOWN_TURN, context).catch((error: Error) => error.message);
-  await vi.waitUntil(() => proxy.statements.length > sent, { interval: 0, timeout: 10_000 });
+  const waiting = "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+  await vi.waitUntil(async () => (await database.pool.query(waiting)).rowCount === 1, { timeout: 10_000 });
   proxy.cut();
 
   expect(await cut).toBe("The function's log says more.");
+  await other.query("rollback");
+  other.release();
   expect(await handler(UNKNOWN_TURN, context)).toEqual(STOPPED);
 });
 
