@@ -78,10 +78,15 @@ test("our own figures are looked for where the functions put them", () => {
   }
 });
 
-test("a database without a proxy has no alarm about one", () => {
-  const descriptions = ofType(synthesise({ scaleToZero: "true" }).service, "AWS::CloudWatch::Alarm").map(
-    ([, { Properties }]) => Properties.AlarmDescription,
+test("a database that may pause has no alarm about a proxy, and wakes nobody when it resumes", () => {
+  const pausing = ofType(synthesise({ scaleToZero: "true" }).service, "AWS::CloudWatch::Alarm").map(
+    ([, { Properties }]) => Properties,
   );
+  const descriptions = pausing.map(({ AlarmDescription }) => AlarmDescription);
+  const serverErrors = (of: typeof alarms) =>
+    of.find(({ AlarmDescription }) => AlarmDescription.includes("section ServerErrors."));
+
+  expect([serverErrors(alarms).DatapointsToAlarm, serverErrors(pausing).DatapointsToAlarm]).toEqual([1, 3]);
 
   expect(descriptions).toHaveLength(alarms.length - 1);
   expect(descriptions.join()).not.toContain("ConnectionsPinned");

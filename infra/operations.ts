@@ -138,6 +138,8 @@ function alarms({ api, data, functions, stateMachine, settings }: OperationsProp
       about: "Clients get 5xx answers.",
       metric: api.metricServerError({ period: MINUTE, statistic: "Sum" }),
       threshold: 5,
+      // While a database resumes, thirty seconds at most, everybody gets a 503.
+      ...(settings.scaleToZero && { minutes: 3 }),
     },
     {
       id: "RelayFails",

@@ -8,6 +8,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { newSecret } from "../shared/contract/ids.ts";
 import { seed } from "./seed.ts";
@@ -18,6 +19,7 @@ const LAUNCH = path.join(PROJECT, "local/launch.mjs");
 const MODEL_PORT = process.env["MANGO_TEST_MODEL_PORT"] ?? "9797";
 const EMULATOR = process.env["AWS_ENDPOINT_URL"] ?? "http://localhost:4566";
 const DATABASE = "postgresql://mango_owner@127.0.0.1:55432/mango";
+const START_MS = 180_000;
 const STACK = "mango-emulated";
 
 /** The deployment's side: credentials that emulators take, and every client pointed at it. */
@@ -57,6 +59,20 @@ export function emulatedUrl(url: string, emulator: string): string {
   return `http://${id}.execute-api.localhost.localstack.cloud:${port}${pathname.replace(/\/$/, "")}`;
 }
 
+/** Until it answers anything at all: where an emulator says that it is well, and how, differs from one to the next. */
+async function answering(url: string): Promise<void> {
+  const end = Date.now() + START_MS;
+  for (;;) {
+    try {
+      await fetch(url);
+      return;
+    } catch {
+      if (Date.now() > end) throw new Error(`Nothing answers at ${url} after ${START_MS / 1000} s.`);
+      await setTimeout(1000);
+    }
+  }
+}
+
 async function deploy(): Promise<string> {
   const cdk = (...args: string[]) => [LAUNCH, "--bin", "cdk", ...args];
   const outputs = path.join(await mkdtemp(path.join(tmpdir(), "mango-outputs-")), "outputs.json");
@@ -87,7 +103,8 @@ if (process.env["MANGO_EMULATOR_IMAGE"] === undefined && !process.env["LOCALSTAC
 const compose = (...args: string[]) => ["compose", "--file", COMPOSE, ...args];
 let failed = true;
 try {
-  await must("emulator", "docker", compose("up", "--detach", "--wait"));
+  await must("emulator", "docker", compose("up", "--detach"));
+  await answering(EMULATOR);
   // What an emulator does differently is worth knowing before a test fails of it, and is no failure itself.
   await run(process.execPath, [LAUNCH, "localstack/report-parity.ts"], AWS);
   const url = await deploy();
