@@ -27,12 +27,10 @@ export function completeTurn(product: Product, ref: TurnRef): Promise<EndOutput>
  */
 export function failTurn(product: Product, input: FailTurnInput): Promise<EndOutput> {
   const ref = { turnId: input.turnId, segment: input.segment };
-  product.log.error("A turn failed and was ended.", {
-    turn_id: input.turnId,
-    segment: input.segment,
-    error: input.error,
+  return finish(product, ref, "failed", (transaction, unit, { turn }) => {
+    product.log.error("A turn failed and is ended.", { turn_id: turn.id, segment: input.segment, error: input.error });
+    return endFailedTurn(transaction, unit, turn);
   });
-  return finish(product, ref, "failed", (transaction, unit, { turn }) => endFailedTurn(transaction, unit, turn));
 }
 
 async function finish(
