@@ -72,6 +72,7 @@ export const ApiEnvironment = z.object({
 
 /** What the migrator needs. */
 export const MigrationEnvironment = z.object({
+  AWS_REGION: text,
   /** The cluster's writer endpoint: the proxy would be pinned. */
   MANGO_DATABASE_HOST: text,
   MANGO_DATABASE_PORT: z.coerce.number().int().min(1).max(65_535).default(5432),

@@ -124,6 +124,11 @@ export class Database extends Construct {
     (this.proxy ?? this.cluster).grantConnect(grantee, APPLICATION_ROLE);
   }
 
+  /** To the cluster itself, as who owns the tables: see `functions/migrate.lambda.ts`. */
+  grantOwnerConnect(grantee: iam.IGrantable): void {
+    this.cluster.grantConnect(grantee, OWNER_ROLE);
+  }
+
   #makeProxy(network: Network, stage: string): rds.DatabaseProxy {
     const role = new iam.Role(this, "ProxyRole", { assumedBy: new iam.ServicePrincipal("rds.amazonaws.com") });
     this.cluster.grantConnect(role, APPLICATION_ROLE);

@@ -64,7 +64,7 @@ const RIGHTS = {
   ],
   // It speaks to addresses that tenants chose.
   FetchPage: [],
-  Migrate: ["secretsmanager:GetSecretValue owner's password", "kms:Decrypt key"],
+  Migrate: ["secretsmanager:GetSecretValue owner's password", "kms:Decrypt key", "rds-db:connect cluster as owner"],
 };
 /** What every function in the VPC has: a network interface. */
 const INSIDE = [
@@ -87,6 +87,7 @@ const RUNNING = [
 const RESOURCES: readonly (readonly [name: string, written: RegExp])[] = [
   ["*", /^"\*"$/],
   ["proxy", /:rds-db:.*DatabaseProxy.*\/mango_app"/],
+  ["cluster as owner", /:rds-db:.*DatabaseCluster.*\/mango_owner"/],
   ["live table", /"[\w-]*:ExportsOutputFnGetAttLiveTable\w+Arn\w+"/],
   ["key", /"[\w-]*:ExportsOutputFnGetAttKey\w+Arn\w+"/],
   ["model key", /"[\w-]*:ExportsOutputRefModelKey\w+"/],

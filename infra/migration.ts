@@ -40,7 +40,7 @@ export class Migration extends Construct {
         NODE_EXTRA_CA_CERTS: LAMBDA_AUTHORITIES,
       },
     });
-    grant(migrator, "owner-secret", props);
+    grant(migrator, "own-schema", props);
     const provider = new Provider(this, "Provider", {
       onEventHandler: migrator.function,
       logGroup: new logs.LogGroup(this, "ProviderLog", {

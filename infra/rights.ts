@@ -21,7 +21,7 @@ export type Right =
   | "quiet"
   | "find-executions"
   | "model-key"
-  | "owner-secret"
+  | "own-schema"
   | "fetch-pages";
 
 export interface RightsContext {
@@ -71,9 +71,10 @@ export function grant(handler: Handler, right: Right, context: RightsContext): v
       statement(["secretsmanager:GetSecretValue"], data.modelSecret.secretArn);
       useKey(handler, "secretsmanager", ["kms:Decrypt"], data);
       return;
-    case "owner-secret":
+    case "own-schema":
       statement(["secretsmanager:GetSecretValue"], data.database.ownerSecret.secretArn);
       useKey(handler, "secretsmanager", ["kms:Decrypt"], data);
+      data.database.grantOwnerConnect(handler.role);
       return;
     case "fetch-pages":
       if (context.fetchPage !== undefined) {

@@ -107,7 +107,8 @@ async function admit(
   socket.write(ASK_PASSWORD);
   const token = (await first(socket)).subarray(5, -1).toString();
   if (!token.includes("X-Amz-Signature=") || new URL(`https://${token}`).searchParams.get("DBUser") !== user) {
-    throw new Error("This is not a token that was signed for this role.");
+    socket.end(refusal(user));
+    return;
   }
   heard.tokens.push(token);
   const client = new pg.Client({ connectionString });
@@ -148,6 +149,12 @@ async function passOn(socket: Socket, startup: Buffer, connectionString: string)
   await once(cluster, "connect");
   cluster.write(startup);
   socket.pipe(cluster).pipe(socket);
+}
+
+/** What RDS says to a password, or another's token, of a role that has to show a token of its own. */
+function refusal(user: string): Buffer {
+  const fields = ["SFATAL", "VFATAL", "C28000", `MPAM authentication failed for user "${user}"`];
+  return message("E", Buffer.from(`${fields.join("\0")}\0\0`));
 }
 
 function message(type: string, body: Buffer): Buffer {
