@@ -1,58 +1,16 @@
-import { once } from "node:events";
-import type { AddressInfo } from "node:net";
-import { CreateTableCommand, DynamoDBClient, ScanCommand, waitUntilTableExists } from "@aws-sdk/client-dynamodb";
-import dynalite from "dynalite";
+import { ScanCommand } from "@aws-sdk/client-dynamodb";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { dynamoDbAt, type LiveTables, liveTables } from "../../test/live-table.ts";
 import type { Log } from "../ports/log.ts";
 import { type DynamoDbLiveChannel, dynamoDbLiveChannel } from "./dynamodb-live-channel.ts";
 import { liveChannelContract } from "./live-channel.testsuite.ts";
 import type { LiveMessage } from "./live-channel.ts";
 
-const server = dynalite({ createTableMs: 0 });
-const CREDENTIALS = { accessKeyId: "test", secretAccessKey: "test" };
-let client: DynamoDBClient;
-let tables = 0;
-
+let tables: LiveTables;
 beforeAll(async () => {
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  client = clientAt((server.address() as AddressInfo).port);
+  tables = await liveTables();
 });
-
-afterAll(async () => {
-  client.destroy();
-  await new Promise((resolve) => server.close(resolve));
-});
-
-function clientAt(port: number): DynamoDBClient {
-  return new DynamoDBClient({
-    endpoint: `http://127.0.0.1:${port}`,
-    region: "eu-central-1",
-    credentials: CREDENTIALS,
-    maxAttempts: 1,
-  });
-}
-
-async function emptyTable(): Promise<string> {
-  tables += 1;
-  const table = `live${tables}`;
-  await client.send(
-    new CreateTableCommand({
-      TableName: table,
-      BillingMode: "PAY_PER_REQUEST",
-      AttributeDefinitions: [
-        { AttributeName: "topic", AttributeType: "S" },
-        { AttributeName: "at", AttributeType: "S" },
-      ],
-      KeySchema: [
-        { AttributeName: "topic", KeyType: "HASH" },
-        { AttributeName: "at", KeyType: "RANGE" },
-      ],
-    }),
-  );
-  await waitUntilTableExists({ client, maxWaitTime: 10, minDelay: 0.01, maxDelay: 0.1 }, { TableName: table });
-  return table;
-}
+afterAll(() => tables.close());
 
 function recordingLog(): Log & { readonly warnings: string[] } {
   const warnings: string[] = [];
@@ -63,14 +21,16 @@ const SILENT = recordingLog();
 
 /** A channel of a process whose clock stands still. */
 function channelAt(table: string, clock: { now: number }): DynamoDbLiveChannel {
-  return dynamoDbLiveChannel({ client, table, log: SILENT, now: () => clock.now });
+  return dynamoDbLiveChannel({ client: tables.client, table, log: SILENT, now: () => clock.now });
 }
 
-liveChannelContract("DynamoDB", async () => dynamoDbLiveChannel({ client, table: await emptyTable(), log: SILENT }));
+liveChannelContract("DynamoDB", async () =>
+  dynamoDbLiveChannel({ client: tables.client, table: await tables.empty(), log: SILENT }),
+);
 
 describe("the DynamoDB live channel", () => {
   test("gives a message whose writer's clock is behind, once, although a later one was seen", async () => {
-    const table = await emptyTable();
+    const table = await tables.empty();
     const [ahead, behind] = [
       channelAt(table, { now: 1_700_000_001_500 }),
       channelAt(table, { now: 1_700_000_000_000 }),
@@ -90,11 +50,11 @@ describe("the DynamoDB live channel", () => {
   });
 
   test("writes items that DynamoDB removes ten minutes later", async () => {
-    const table = await emptyTable();
+    const table = await tables.empty();
 
     await channelAt(table, { now: 1_700_000_000_000 }).publish("sesn_1", { type: "wake" });
 
-    const { Items } = await client.send(new ScanCommand({ TableName: table }));
+    const { Items } = await tables.client.send(new ScanCommand({ TableName: table }));
     expect(Items).toEqual([
       {
         topic: { S: "sesn_1" },
@@ -106,7 +66,7 @@ describe("the DynamoDB live channel", () => {
   });
 
   test("reads more than one page", async () => {
-    const table = await emptyTable();
+    const table = await tables.empty();
     const clock = { now: 1_700_000_000_000 };
     const channel = channelAt(table, clock);
     const heard: number[] = [];
@@ -127,7 +87,7 @@ describe("the DynamoDB live channel", () => {
   });
 
   test("is settled when what was published without waiting has been written", async () => {
-    const table = await emptyTable();
+    const table = await tables.empty();
     const channel = channelAt(table, { now: 1_700_000_000_000 });
     for (const topic of ["sesn_1", "sesn_2", "sesn_1"]) {
       void channel.publish(topic, { type: "wake" });
@@ -135,13 +95,13 @@ describe("the DynamoDB live channel", () => {
 
     await channel.settled();
 
-    const { Count } = await client.send(new ScanCommand({ TableName: table }));
+    const { Count } = await tables.client.send(new ScanCommand({ TableName: table }));
     expect(Count).toBe(3);
   });
 
   test("logs what it cannot write or read, and goes on", async () => {
     const log = recordingLog();
-    const unreachable = clientAt(1);
+    const unreachable = dynamoDbAt("http://127.0.0.1:1");
     const channel = dynamoDbLiveChannel({ client: unreachable, table: "live", log });
     const subscription = channel.subscribe("sesn_1", () => {});
     subscription.pollEvery(10);
