@@ -237,6 +237,10 @@ describe("every function", () => {
     },
   );
 
+  test("of the operator's has the time that a database takes to resume after a day", () => {
+    expect(functions["Operator"]?.Properties.Timeout).toBe(60);
+  });
+
   test("of these has a concurrency of its own", () => {
     const reserved = Object.entries(functions).map(([name, { Properties }]) => [
       name,

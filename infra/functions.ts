@@ -66,7 +66,8 @@ const OTHER_FUNCTIONS = {
   Operator: {
     bundle: "operator",
     description: "The operator's commands: who may invoke it may make and revoke every key",
-    seconds: 29,
+    /** A database that resumes after a day takes thirty. */
+    seconds: 60,
     rights: ["database"],
   },
   Relay: {
