@@ -1,19 +1,24 @@
 import { setTimeout } from "node:timers/promises";
 import { comment, retryHint } from "../shared/live/sse.ts";
 import type { Quiet } from "./quiet.ts";
+import { untilQuiet } from "./until-quiet.ts";
 
 /**
  * What stands before the app in a deployment that scales to zero: answers those who only wait, a worker's poll and a
- * stream that comes back, without the database while all is quiet. Everything else is activity, and goes to the app.
+ * stream that comes back, without the database while all is quiet and it has nothing for them. Everything else is
+ * activity, and goes to the app.
  *
  * A stream that comes for the first time is somebody who is there; one that comes back says where it stood
- * (`Last-Event-ID`), so that it misses nothing when it is sent on to the app.
+ * (`Last-Event-ID`), so that it misses nothing when it is sent on to the app. Nor does it when all has become quiet
+ * meanwhile: one that stands elsewhere than at the end goes to the app first. A poll goes to the app while work is
+ * queued in its environment: that work waits for a worker, and only its poll wakes the database for it.
  */
 
 type Fetch = (request: Request) => Response | Promise<Response>;
 
-const POLL = /^\/v1\/environments\/[^/]+\/work\/poll$/;
+const POLL = /^\/v1\/environments\/([^/]+)\/work\/poll$/;
 const STREAM = /^\/v1\/sessions\/.+\/stream$/;
+const POSITION = /^\d{1,15}$/;
 /** Answered by the functions without the database. */
 const NEITHER = /^\/(healthz|openapi\.json)?$/;
 /** How often the marker is looked at, and how often a waiting stream is given a comment. */
@@ -24,58 +29,89 @@ const RETRY_MS = 500;
 export interface QuietFrontOptions {
   readonly quiet: Quiet;
   readonly streamLifeMs: number;
+  /** Only for tests: how often the marker is looked at. */
+  readonly lookMs?: number;
 }
 
-export function quietFront(fetch: Fetch, { quiet, streamLifeMs }: QuietFrontOptions): Fetch {
+export function quietFront(fetch: Fetch, { quiet, streamLifeMs, lookMs = LOOK_MS }: QuietFrontOptions): Fetch {
   return async (request) => {
     const url = new URL(request.url);
-    const waits = waitOf(request, url);
-    if (waits === null) {
-      if (!NEITHER.test(url.pathname)) await quiet.note();
-      const response = await fetch(request);
-      return isStream(response) ? untilQuiet(response, quiet) : response;
+    const asked = askedBy(request, url);
+    if (asked.kind === "poll" && (await quiet.isQuiet()) && (await pollsInVain(quiet, asked, url.pathname))) {
+      return polled(quiet, request, url, { fetch, lookMs });
     }
-    if ((await quiet.isQuiet()) && (await quiet.knows(waits.secret, url.pathname))) {
-      return waits.kind === "stream" ? held(quiet, streamLifeMs) : await polled(quiet, request, url, fetch);
+    if (asked.kind === "return" && (await quiet.isQuiet())) {
+      if (await quiet.hasShown(asked.secret, url.pathname, asked.position)) {
+        return held(quiet, { lifeMs: streamLifeMs, lookMs });
+      }
+    }
+    if (asked.kind === "other" && !NEITHER.test(url.pathname)) {
+      await quiet.note();
     }
     const response = await fetch(request);
-    if (response.status === 200) {
-      await quiet.remember(waits.secret, url.pathname);
+    if (asked.kind === "poll" && response.status === 200) {
+      await quiet.remember(asked.secret, url.pathname);
     }
-    return isStream(response) ? untilQuiet(response, quiet) : response;
+    if (!response.headers.get("content-type")?.startsWith("text/event-stream")) {
+      return response;
+    }
+    return untilQuiet(response, {
+      isQuiet: () => quiet.isQuiet(),
+      position: asked.kind === "return" ? asked.position : null,
+      onShown: (position) => quiet.rememberShown(asked.secret, url.pathname, position),
+      hint: retryHint(RETRY_MS),
+      lookMs,
+    });
   };
 }
 
-function isStream(response: Response): boolean {
-  return response.headers.get("content-type")?.startsWith("text/event-stream") ?? false;
-}
+type Asked = { readonly secret: string } & (
+  | { readonly kind: "poll"; readonly environmentId: string }
+  | { readonly kind: "return"; readonly position: string }
+  | { readonly kind: "other" }
+);
 
-function waitOf(request: Request, { pathname }: URL): { kind: "poll" | "stream"; secret: string } | null {
-  const { headers, method } = request;
+function askedBy({ headers, method }: Request, { pathname }: URL): Asked {
   const bearer = /^Bearer +(\S+)$/i.exec(headers.get("authorization") ?? "")?.[1];
   const secret = headers.get("x-api-key") ?? bearer;
   if (method !== "GET" || secret === undefined) {
-    return null;
+    return { kind: "other", secret: "" };
   }
-  if (POLL.test(pathname)) {
-    return { kind: "poll", secret };
+  const environmentId = POLL.exec(pathname)?.[1];
+  if (environmentId !== undefined) {
+    return { kind: "poll", secret, environmentId };
   }
-  return STREAM.test(pathname) && headers.has("last-event-id") ? { kind: "stream", secret } : null;
+  const position = headers.get("last-event-id") ?? "";
+  return STREAM.test(pathname) && POSITION.test(position)
+    ? { kind: "return", secret, position }
+    : { kind: "other", secret };
 }
 
-async function polled(quiet: Quiet, request: Request, url: URL, fetch: Fetch): Promise<Response> {
+async function pollsInVain(quiet: Quiet, asked: Asked & { kind: "poll" }, place: string): Promise<boolean> {
+  const [known, queued] = await Promise.all([quiet.knows(asked.secret, place), quiet.queued()]);
+  return known && queued !== null && !queued.includes(asked.environmentId);
+}
+
+async function polled(
+  quiet: Quiet,
+  request: Request,
+  url: URL,
+  { fetch, lookMs }: { readonly fetch: Fetch; readonly lookMs: number },
+): Promise<Response> {
   const deadline = Date.now() + Math.min(Number(url.searchParams.get("block_ms")) || 0, 20_000);
   while (Date.now() < deadline) {
-    await setTimeout(Math.min(LOOK_MS, deadline - Date.now()));
+    await setTimeout(Math.min(lookMs, deadline - Date.now()));
     if (!(await quiet.isQuiet())) {
-      return fetch(request);
+      // Only what is left of the wait: API Gateway gives up on an answer after 29 s.
+      url.searchParams.set("block_ms", String(Math.max(0, deadline - Date.now())));
+      return fetch(new Request(url, { headers: request.headers, signal: request.signal }));
     }
   }
   return Response.json(null);
 }
 
 /** Open, silent but for its comments, until somebody is active or its life is over; then the client comes back. */
-function held(quiet: Quiet, lifeMs: number): Response {
+function held(quiet: Quiet, { lifeMs, lookMs }: { readonly lifeMs: number; readonly lookMs: number }): Response {
   const gone = new AbortController();
   async function* frames(): AsyncGenerator<Uint8Array> {
     const end = Date.now() + lifeMs;
@@ -85,7 +121,7 @@ function held(quiet: Quiet, lifeMs: number): Response {
         spoken = Date.now();
         yield comment("quiet");
       }
-      await setTimeout(LOOK_MS, undefined, { signal: gone.signal }).catch(() => {});
+      await setTimeout(lookMs, undefined, { signal: gone.signal }).catch(() => {});
     }
     yield retryHint(RETRY_MS);
   }
@@ -100,36 +136,4 @@ function held(quiet: Quiet, lifeMs: number): Response {
   });
   const headers = { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache, no-transform" };
   return new Response(body, { headers });
-}
-
-/** The app's stream, which reads the database, ends when all is quiet; its client comes back, and is held. */
-function untilQuiet(response: Response, quiet: Quiet): Response {
-  const reader = response.body?.getReader();
-  if (reader === undefined) {
-    return response;
-  }
-  let quieted = false;
-  const timer = setInterval(async () => {
-    if (await quiet.isQuiet().catch(() => false)) {
-      quieted = true;
-      await reader.cancel();
-    }
-  }, LOOK_MS);
-  const body = new ReadableStream<Uint8Array>({
-    async pull(controller) {
-      const { value, done } = await reader.read();
-      if (!done) {
-        controller.enqueue(value);
-        return;
-      }
-      clearInterval(timer);
-      if (quieted) controller.enqueue(retryHint(RETRY_MS));
-      controller.close();
-    },
-    async cancel(reason) {
-      clearInterval(timer);
-      await reader.cancel(reason);
-    },
-  });
-  return new Response(body, response);
 }

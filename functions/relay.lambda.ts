@@ -4,6 +4,7 @@ import { figures } from "../shared/operations/figures.ts";
 import { relayDue } from "../shared/outbox/relay.ts";
 import { DEFAULT_PURGE, purgeDeleted } from "../shared/sessions/purge.ts";
 import { executionLost, reconcile } from "../shared/turns/reconcile.ts";
+import { environmentsWithQueuedWork } from "../shared/work/queue-stats.ts";
 import { tendWork } from "../shared/work/upkeep.ts";
 import { invocation, type LambdaContext } from "./invocation.ts";
 import { count, seconds } from "./observation.ts";
@@ -47,7 +48,7 @@ export const handler = invocation(async (event: unknown, context) => {
     }
     return {};
   }
-  if ("task" in call && (await product().quiet?.isQuiet())) {
+  if ("task" in call && (await nothingToTend())) {
     return {};
   }
   const delivered = await relayAll(context);
@@ -60,8 +61,15 @@ export const handler = invocation(async (event: unknown, context) => {
   await purgeDeleted(database, DEFAULT_PURGE);
   await dropOldAnswers(database);
   await tellFigures();
+  await product().quiet?.tellQueued(await environmentsWithQueuedWork(database));
   return { delivered, takenOver };
 });
+
+/** All is quiet, and an upkeep has told since what work is queued: polls of those environments wake the database. */
+async function nothingToTend(): Promise<boolean> {
+  const { quiet } = product();
+  return quiet !== null && (await quiet.isQuiet()) && (await quiet.queued()) !== null;
+}
 
 async function relayAll(context: LambdaContext): Promise<number> {
   let delivered = 0;

@@ -34,6 +34,14 @@ export async function queueStats(database: Transaction, ref: EnvironmentRef): Pr
   };
 }
 
+/** The environments where work waits for a worker; what is backed off, or claimed and not acknowledged, included. */
+export async function environmentsWithQueuedWork(database: Transaction): Promise<string[]> {
+  const { rows } = await database.query<{ environment_id: string }>(
+    "select distinct environment_id from work_items where state = 'queued'",
+  );
+  return rows.map((row) => row.environment_id);
+}
+
 /** Remembers that a worker polls: written at most every five seconds for each, however often it does. */
 export async function notePoll(database: Transaction, ref: EnvironmentRef, workerId: string | null): Promise<void> {
   if (workerId === null || workerId === "") {
