@@ -15,8 +15,10 @@ export function app(): { readonly fetch: Fetch } {
   if (made === undefined) {
     const streamLifeMs = readEnvironment(ApiEnvironment).MANGO_STREAM_LIFE_SECONDS * 1000;
     const { fetch } = createApp(product(), { streamLifeMs, maxBodyMb: MAX_BODY_MB });
-    const { quiet } = product();
-    made = { fetch: quiet === null ? (request) => fetch(request) : quietFront(fetch, { quiet, streamLifeMs }) };
+    const { quiet, streamPlaces } = product();
+    made = {
+      fetch: quiet === null ? (request) => fetch(request) : quietFront(fetch, { quiet, streamPlaces, streamLifeMs }),
+    };
   }
   return made;
 }

@@ -68,6 +68,8 @@ export const FetchPageEnvironment = z.object({
 export const ApiEnvironment = z.object({
   /** A stream ends before its function's 15 minutes do. */
   MANGO_STREAM_LIFE_SECONDS: z.coerce.number().int().min(1).max(870).default(300),
+  /** Each keeps a Lambda, and there are so many for all keys together. */
+  MANGO_STREAMS_PER_KEY: z.coerce.number().int().min(1).default(100),
 });
 
 /** What the migrator needs. */

@@ -4,12 +4,14 @@ import { SFNClient } from "@aws-sdk/client-sfn";
 import { SendMessageCommand, SQSClient } from "@aws-sdk/client-sqs";
 import { type AwsDatabase, awsDatabase } from "../shared/db/aws-database.ts";
 import { type DynamoDbLiveChannel, dynamoDbLiveChannel } from "../shared/live/dynamodb-live-channel.ts";
+import { type DynamoDbStreamPlaces, dynamoDbStreamPlaces } from "../shared/live/dynamodb-stream-places.ts";
+import { STREAMS_PER_SESSION } from "../shared/live/stream-places.ts";
 import type { CapabilityProfile } from "../shared/model/capability-profile.ts";
 import type { Model } from "../shared/model/model.ts";
 import { stepFunctionsOrchestrator } from "../shared/orchestration/step-functions.ts";
 import { LEASE_SECONDS, type Product } from "../shared/product.ts";
 import { noTools, type ToolExecutor } from "../shared/turns/tool-executor.ts";
-import { ProductEnvironment, readEnvironment } from "./environment.ts";
+import { ApiEnvironment, ProductEnvironment, readEnvironment } from "./environment.ts";
 import { type FirstNet, firstNet } from "./first-net.ts";
 import { log } from "./log.ts";
 import { countEnd, countingStarts, traceHeader, traceId } from "./observation.ts";
@@ -18,6 +20,7 @@ import { type Quiet, quietMarker } from "./quiet.ts";
 interface LambdaProduct extends Product {
   readonly database: AwsDatabase;
   readonly live: DynamoDbLiveChannel;
+  readonly streamPlaces: DynamoDbStreamPlaces;
   readonly firstNet: FirstNet;
   /** Null where the database never pauses. */
   readonly quiet: Quiet | null;
@@ -66,7 +69,7 @@ export async function settle(): Promise<void> {
   if (composed === undefined) {
     return;
   }
-  await Promise.all([composed.live.settled(), composed.firstNet.settle()]);
+  await Promise.all([composed.live.settled(), composed.streamPlaces.settled(), composed.firstNet.settle()]);
   composed.database.rest();
   if (composed.quiet !== null) {
     await composed.database.disconnect();
@@ -75,6 +78,7 @@ export async function settle(): Promise<void> {
 
 function compose(): LambdaProduct {
   const environment = readEnvironment(ProductEnvironment);
+  const streams = readEnvironment(ApiEnvironment);
   const scalesToZero = environment.MANGO_SCALE_TO_ZERO === "on";
   // A wake-up that takes longer than this helps nobody.
   const dynamoDb = new DynamoDBClient({
@@ -105,6 +109,13 @@ function compose(): LambdaProduct {
     }),
     model: modelElsewhere(environment.MANGO_MODEL_PROFILE),
     live: dynamoDbLiveChannel({ client: dynamoDb, table: environment.MANGO_LIVE_TABLE, log }),
+    streamPlaces: dynamoDbStreamPlaces({
+      client: dynamoDb,
+      table: environment.MANGO_LIVE_TABLE,
+      caps: { perKey: streams.MANGO_STREAMS_PER_KEY, perSession: STREAMS_PER_SESSION },
+      streamLifeSeconds: streams.MANGO_STREAM_LIFE_SECONDS,
+      log,
+    }),
     orchestrator: net.orchestrator,
     firstNet: net,
     quiet: scalesToZero ? quietMarker({ client: dynamoDb, table: environment.MANGO_LIVE_TABLE }) : null,

@@ -1,4 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { memoryStreamPlaces } from "../shared/live/memory-stream-places.ts";
+import type { StreamPlaces } from "../shared/live/stream-places.ts";
 import { type LiveTables, liveTables } from "../test/live-table.ts";
 import { type Quiet, quietMarker } from "./quiet.ts";
 import { quietFront } from "./quiet-front.ts";
@@ -8,6 +10,7 @@ let tables: LiveTables;
 /** Time passes when a test says so. */
 let now = 1_800_000_000_000;
 let quiet: Quiet;
+let streamPlaces: StreamPlaces;
 
 beforeAll(async () => {
   tables = await liveTables();
@@ -15,13 +18,14 @@ beforeAll(async () => {
 afterAll(() => tables.close());
 beforeEach(async () => {
   quiet = quietMarker({ client: tables.client, table: await tables.empty(), now: () => now });
+  streamPlaces = memoryStreamPlaces({ perKey: 2, perSession: 2 });
   // The upkeep of the quiet before the test.
   await quiet.tellQueued([]);
 });
 
 const app = vi.fn<(request: Request) => Promise<Response>>(async () => Response.json({ from: "the database" }));
 beforeEach(() => app.mockClear());
-const front = (streamLifeMs = 0) => quietFront(app, { quiet, streamLifeMs, lookMs: 10 });
+const front = (streamLifeMs = 0) => quietFront(app, { quiet, streamPlaces, streamLifeMs, lookMs: 10 });
 const ask = (path: string, headers: Record<string, string> = {}, init: RequestInit = {}) =>
   new Request(`https://mango.example${path}`, { ...init, headers: { "x-api-key": "sk-1", ...headers } });
 const POLL = "/v1/environments/env_1/work/poll";
@@ -145,7 +149,7 @@ describe("while all is quiet", () => {
         return quiet.isQuiet();
       };
 
-      const looking = quietFront(app, { quiet: { ...quiet, isQuiet }, streamLifeMs: 0, lookMs: 10 });
+      const looking = quietFront(app, { quiet: { ...quiet, isQuiet }, streamPlaces, streamLifeMs: 0, lookMs: 10 });
       await looking(ask(`${POLL}?block_ms=20000&reclaim_older_than_ms=100`, { "anthropic-worker-id": "w1" }));
 
       const [passedOn] = app.mock.calls[0] ?? expect.fail("not passed on");
@@ -185,6 +189,20 @@ describe("while all is quiet", () => {
 
     expect(Buffer.from((await reader.read()).value ?? "").toString()).toBe("retry: 500\n\n");
     expect((await reader.read()).done).toBe(true);
+  });
+
+  test("streams that are held are capped, and give their places back when they end", async () => {
+    await shownUpTo3();
+    const hold = (streamLifeMs: number) => front(streamLifeMs)(ask(STREAM, { "last-event-id": "3" }));
+
+    await (await hold(1)).text();
+    const gone = await hold(10 * MINUTE);
+    await hold(10 * MINUTE);
+    await expect(hold(1)).rejects.toThrow("2 streams are open with this key");
+    await gone.body?.cancel();
+
+    expect((await hold(1)).status).toBe(200);
+    expect(app).not.toHaveBeenCalled();
   });
 
   test.each([

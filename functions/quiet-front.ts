@@ -1,5 +1,7 @@
 import { setTimeout } from "node:timers/promises";
+import { secretDigest } from "../shared/contract/ids.ts";
 import { comment, retryHint } from "../shared/live/sse.ts";
+import type { StreamPlaces } from "../shared/live/stream-places.ts";
 import type { Quiet } from "./quiet.ts";
 import { untilQuiet } from "./until-quiet.ts";
 
@@ -28,12 +30,15 @@ const RETRY_MS = 500;
 
 export interface QuietFrontOptions {
   readonly quiet: Quiet;
+  /** A stream that is held keeps a Lambda like any other. */
+  readonly streamPlaces: StreamPlaces;
   readonly streamLifeMs: number;
   /** Only for tests: how often the marker is looked at. */
   readonly lookMs?: number;
 }
 
-export function quietFront(fetch: Fetch, { quiet, streamLifeMs, lookMs = LOOK_MS }: QuietFrontOptions): Fetch {
+export function quietFront(fetch: Fetch, options: QuietFrontOptions): Fetch {
+  const { quiet, streamPlaces, streamLifeMs, lookMs = LOOK_MS } = options;
   return async (request) => {
     const url = new URL(request.url);
     const asked = askedBy(request, url);
@@ -42,7 +47,10 @@ export function quietFront(fetch: Fetch, { quiet, streamLifeMs, lookMs = LOOK_MS
     }
     if (asked.kind === "return" && (await quiet.isQuiet())) {
       if (await quiet.hasShown(asked.secret, url.pathname, asked.position)) {
-        return held(quiet, { lifeMs: streamLifeMs, lookMs });
+        // Only the database knows the key's id.
+        const keyId = secretDigest(asked.secret).toString("hex");
+        const release = await streamPlaces.take({ keyId, sessionId: url.pathname });
+        return held(quiet, { lifeMs: streamLifeMs, lookMs, onEnd: () => void release() });
       }
     }
     if (asked.kind === "other" && !NEITHER.test(url.pathname)) {
@@ -111,7 +119,10 @@ async function polled(
 }
 
 /** Open, silent but for its comments, until somebody is active or its life is over; then the client comes back. */
-function held(quiet: Quiet, { lifeMs, lookMs }: { readonly lifeMs: number; readonly lookMs: number }): Response {
+function held(
+  quiet: Quiet,
+  { lifeMs, lookMs, onEnd }: { readonly lifeMs: number; readonly lookMs: number; readonly onEnd: () => void },
+): Response {
   const gone = new AbortController();
   async function* frames(): AsyncGenerator<Uint8Array> {
     const end = Date.now() + lifeMs;
@@ -128,11 +139,21 @@ function held(quiet: Quiet, { lifeMs, lookMs }: { readonly lifeMs: number; reado
   const source = frames();
   const body = new ReadableStream<Uint8Array>({
     async pull(controller) {
-      const { value, done } = await source.next();
-      if (done) controller.close();
-      else controller.enqueue(value);
+      const { value, done } = await source.next().catch((error: unknown) => {
+        onEnd();
+        throw error;
+      });
+      if (!done) {
+        controller.enqueue(value);
+        return;
+      }
+      onEnd();
+      controller.close();
     },
-    cancel: () => gone.abort(),
+    cancel() {
+      gone.abort();
+      onEnd();
+    },
   });
   const headers = { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache, no-transform" };
   return new Response(body, { headers });

@@ -22,12 +22,18 @@ vi.stubGlobal("awslambda", {
 
 const fetch = vi.fn<(request: Request) => Promise<Response>>();
 vi.doMock("./app.ts", () => ({ app: () => ({ fetch }) }));
+/** What happened, in order. */
+const order: string[] = [];
+vi.doMock("./product.ts", () => ({ settle: async () => void order.push("settled") }));
 const { handler } = (await import("./stream.lambda.ts")) as unknown as { handler: Handler };
 
 const EVENT = gatewayEvent("GET", "/v1/sessions/sesn_1/events/stream");
 const CONTEXT = { functionName: "stream", awsRequestId: "1" };
 
-afterEach(() => fetch.mockReset());
+afterEach(() => {
+  fetch.mockReset();
+  order.length = 0;
+});
 
 async function text(body: PassThrough): Promise<string> {
   return Buffer.concat(await body.toArray()).toString();
@@ -68,6 +74,47 @@ test("what breaks before the first byte is an error answer", async () => {
 
   expect(streamed.head).toMatchObject({ statusCode: 500, headers: { "request-id": "gateway-1" } });
   expect(JSON.parse(await text(streamed.body))).toMatchObject({ type: "error", error: { type: "api_error" } });
+});
+
+/** The app's stream, which says what becomes of it. */
+function appStreams(): ReadableStreamDefaultController<Uint8Array> {
+  let controls: ReadableStreamDefaultController<Uint8Array> | undefined;
+  const body = new ReadableStream<Uint8Array>({
+    start(controller) {
+      controls = controller;
+    },
+    cancel: () => void order.push("cancelled"),
+  });
+  fetch.mockResolvedValue(new Response(body));
+  return controls ?? expect.fail("not started");
+}
+
+test("what the end of a stream sets off has been sent before the environment is frozen", async () => {
+  const frames = appStreams();
+  const streamed: Streamed = { head: undefined, body: new PassThrough() };
+
+  const done = handler(EVENT, streamed, CONTEXT);
+  frames.enqueue(Buffer.from("retry: 500\n\n"));
+  await vi.waitFor(() => expect(String(streamed.body.read())).toBe("retry: 500\n\n"));
+  expect(order).toEqual([]);
+  frames.close();
+  await done;
+
+  expect(order).toEqual(["settled"]);
+});
+
+test("so has what the app does when its client has gone", async () => {
+  const frames = appStreams();
+  const streamed: Streamed = { head: undefined, body: new PassThrough() };
+
+  const done = handler(EVENT, streamed, CONTEXT);
+  await vi.waitFor(() => expect(streamed.head).toBeDefined());
+  streamed.body.destroy();
+  frames.enqueue(Buffer.from(": keep-alive\n\n"));
+
+  await expect(done).rejects.toThrow();
+  // A read that was under way is over too, and waits once more.
+  expect([...new Set(order)]).toEqual(["cancelled", "settled"]);
 });
 
 test("a client that has gone ends the app's stream with the next frame, at the latest a keep-alive", async () => {

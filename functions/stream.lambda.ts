@@ -1,5 +1,4 @@
-import type { ReadableStream } from "node:stream/web";
-import { TransformStream } from "node:stream/web";
+import { ReadableStream } from "node:stream/web";
 import middy from "@middy/core";
 import { executionModeStreamifyResponse } from "@middy/core/executionModeStreamifyResponse";
 import type { APIGatewayProxyEvent } from "aws-lambda";
@@ -23,9 +22,32 @@ export const handler = middy<APIGatewayProxyEvent>({
     return {
       statusCode: response.status,
       headers: Object.fromEntries(response.headers),
-      // Its environment is frozen when the body has ended, not when this function has.
-      body:
-        (response.body as ReadableStream | null)?.pipeThrough(new TransformStream({ flush: settle, cancel: settle })) ??
-        "",
+      body: response.body === null ? "" : settledAtEnd(response.body),
     };
   });
+
+/**
+ * Its environment is frozen when the body has ended or its client has gone, not when the function has returned. What
+ * the end itself set off, the stream's place given back, is under way only after the app has heard of it.
+ */
+function settledAtEnd(body: Response["body"] & object): ReadableStream<Uint8Array> {
+  const reader = body.getReader();
+  return new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      const { value, done } = await reader.read().catch(async (error: unknown) => {
+        await settle();
+        throw error;
+      });
+      if (!done) {
+        controller.enqueue(value);
+        return;
+      }
+      await settle();
+      controller.close();
+    },
+    async cancel(reason) {
+      await reader.cancel(reason);
+      await settle();
+    },
+  });
+}

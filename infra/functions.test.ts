@@ -49,7 +49,7 @@ const RIGHTS = {
   FailTurn: [...DATABASE, ...PUBLISH, ...ORCHESTRATE],
   Api: [...DATABASE, ...PUBLISH, ...ORCHESTRATE],
   Work: [...DATABASE, ...PUBLISH, ...FOLLOW, ...ORCHESTRATE],
-  Stream: [...DATABASE, ...FOLLOW],
+  Stream: [...DATABASE, ...FOLLOW, "dynamodb:PutItem live table", "dynamodb:DeleteItem live table"],
   Operator: [...DATABASE],
   Relay: [
     ...DATABASE,
@@ -239,6 +239,10 @@ describe("every function", () => {
 
   test("of the operator's has the time that a database takes to resume after a day", () => {
     expect(functions["Operator"]?.Properties.Timeout).toBe(60);
+  });
+
+  test("of streams lets one key have half of those that may be open", () => {
+    expect(functions["Stream"]?.Properties.Environment.Variables.MANGO_STREAMS_PER_KEY).toBe("100");
   });
 
   test("of these has a concurrency of its own", () => {

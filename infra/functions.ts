@@ -61,7 +61,7 @@ const OTHER_FUNCTIONS = {
     description: "Streams of events",
     seconds: 900,
     memory: 512,
-    rights: ["database", "follow"],
+    rights: ["database", "follow", "take-stream-places"],
   },
   Operator: {
     bundle: "operator",
@@ -149,7 +149,11 @@ export class Functions extends Construct {
           MANGO_MODEL_AUTH: settings.modelAuth,
           MANGO_MODEL_SECRET_ARN: data.modelSecret.secretArn,
         }),
-        ...(plan.bundle === "stream" && { MANGO_STREAM_LIFE_SECONDS: String(settings.streamLifeSeconds) }),
+        ...(plan.bundle === "stream" && {
+          MANGO_STREAM_LIFE_SECONDS: String(settings.streamLifeSeconds),
+          // Half, so that nobody has all.
+          MANGO_STREAMS_PER_KEY: String(Math.ceil(settings.streamConcurrency / 2)),
+        }),
       },
       ...(settings.reserveConcurrency && reservedConcurrency !== undefined && { reservedConcurrency }),
     });

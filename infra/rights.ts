@@ -16,6 +16,7 @@ export type Right =
   | "database"
   | "publish"
   | "follow"
+  | "take-stream-places"
   | "orchestrate"
   | "tell-relay"
   | "quiet"
@@ -47,6 +48,10 @@ export function grant(handler: Handler, right: Right, context: RightsContext): v
       return;
     case "follow":
       statement(["dynamodb:Query"], data.live.table.tableArn);
+      useKey(handler, "dynamodb", ["kms:Decrypt", "kms:GenerateDataKey"], data);
+      return;
+    case "take-stream-places":
+      statement(["dynamodb:Query", "dynamodb:PutItem", "dynamodb:DeleteItem"], data.live.table.tableArn);
       useKey(handler, "dynamodb", ["kms:Decrypt", "kms:GenerateDataKey"], data);
       return;
     case "orchestrate":

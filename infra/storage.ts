@@ -38,7 +38,11 @@ export class Storage extends Construct {
   }
 }
 
-/** Wake-ups and previews, gone after ten minutes: see `shared/live/dynamodb-live-channel.ts`. */
+/**
+ * Wake-ups and previews, gone after ten minutes: see `shared/live/dynamodb-live-channel.ts`. Beside them what must be
+ * known without the database: the places of open streams (`dynamodb-stream-places.ts` there), and when somebody was
+ * active last (`functions/quiet.ts`).
+ */
 export class Live extends Construct {
   readonly table: Table;
 

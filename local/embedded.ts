@@ -11,6 +11,8 @@ import { createApp } from "../shared/http/app.ts";
 import { dropOldAnswers } from "../shared/http/idempotency.ts";
 import { expireLeases } from "../shared/journal/provider-calls.ts";
 import { memoryLiveChannel } from "../shared/live/memory-live-channel.ts";
+import { memoryStreamPlaces, STREAMS_PER_KEY } from "../shared/live/memory-stream-places.ts";
+import { STREAMS_PER_SESSION } from "../shared/live/stream-places.ts";
 import type { Model } from "../shared/model/model.ts";
 import { stepFunctionsOrchestrator } from "../shared/orchestration/step-functions.ts";
 import { relayDue } from "../shared/outbox/relay.ts";
@@ -121,6 +123,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
     database,
     model: options.model,
     live: memoryLiveChannel(),
+    streamPlaces: memoryStreamPlaces({ perKey: STREAMS_PER_KEY, perSession: STREAMS_PER_SESSION }),
     orchestrator: {
       start: (params) => orchestrator().start(params),
       find: (params) => orchestrator().find(params),

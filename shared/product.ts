@@ -1,5 +1,6 @@
 import type { Database } from "./db/transaction.ts";
 import type { LiveChannel } from "./live/live-channel.ts";
+import type { StreamPlaces } from "./live/stream-places.ts";
 import type { Model } from "./model/model.ts";
 import type { Log } from "./ports/log.ts";
 import type { Orchestrator } from "./ports/orchestrator.ts";
@@ -13,6 +14,7 @@ export interface Product {
   readonly database: Database;
   readonly model: Model;
   readonly live: LiveChannel;
+  readonly streamPlaces: StreamPlaces;
   readonly orchestrator: Orchestrator;
   /** Runs tools of owner platform_managed. */
   readonly tools: ToolExecutor;

@@ -60,8 +60,9 @@ describe("the sums", () => {
     expect(idleMonth({ ...ROUND, proxied: false }).map(({ what }) => what)).not.toContain("RDS Proxy");
   });
 
-  test("of a thousand streams for an hour: half a gigabyte each, ten connects, a look each two seconds", () => {
-    const expected = 1_800_000 * 0.0000133334 + 10_000 * (0.0000002 + 0.0000035) + 900_000 * 0.000000125;
+  test("of a thousand streams for an hour: half a gigabyte each, ten connects, a look each two seconds, a place each connect", () => {
+    const expected =
+      1_800_000 * 0.0000133334 + 10_000 * (0.0000002 + 0.0000035) + 900_000 * 0.000000125 + 10_000 * 0.00000275;
 
     expect(total(streamHour(ROUND))).toBeCloseTo(expected, 6);
   });

@@ -125,10 +125,13 @@ export function streamHour(deployment: Deployment): Item[] {
   const connects = (streams * 3600) / deployment.streamLifeSeconds;
   // A look at the live channel each two seconds; an eventually consistent read costs half.
   const looks = (streams * 3600) / 2;
+  // A stream's place is written twice and removed twice, after two consistent looks at those that are taken.
+  const place = 4 * PRICES.dynamoWrite + 2 * PRICES.dynamoRead;
   return [
     { what: "Lambda", dollars: lambda(deployment, [["Stream", connects, deployment.streamLifeSeconds]]) },
     { what: "API Gateway", dollars: connects * PRICES.apiRequest },
     { what: "Live channel", dollars: (looks / 2) * PRICES.dynamoRead },
+    { what: "Places of streams", dollars: connects * place },
   ];
 }
 

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect } from "vitest";
-import { STREAMS_PER_KEY, StreamLimits } from "../../shared/live/stream-limits.ts";
+import { memoryStreamPlaces, STREAMS_PER_KEY } from "../../shared/live/memory-stream-places.ts";
+import { STREAMS_PER_SESSION } from "../../shared/live/stream-places.ts";
 import { EventFeed } from "../e2e/event-feed.ts";
 import { type ScriptedServer, startScriptedServer, startSilentProvider } from "../e2e/scripted-model.ts";
 import { startTestServer } from "../server.ts";
@@ -84,14 +85,15 @@ describe("caps", () => {
   });
 
   verifies("streams:cap:key", async () => {
-    const limits = new StreamLimits();
-    const release = Array.from({ length: STREAMS_PER_KEY }, (_, n) => limits.take("key_1", `sesn_${n}`));
-    expect(() => limits.take("key_1", "sesn_x")).toThrow(/streams are open/);
-    limits.take("key_2", "sesn_x");
-    release[0]?.();
-    release[0]?.();
-    limits.take("key_1", "sesn_x");
-    expect(() => limits.take("key_1", "sesn_y")).toThrow(/streams are open/);
+    const places = memoryStreamPlaces({ perKey: STREAMS_PER_KEY, perSession: STREAMS_PER_SESSION });
+    const take = (keyId: string, sessionId: string) => places.take({ keyId, sessionId });
+    const releases = await Promise.all(Array.from({ length: STREAMS_PER_KEY }, (_, n) => take("key_1", `sesn_${n}`)));
+    await expect(take("key_1", "sesn_x")).rejects.toThrow(/streams are open/);
+    await take("key_2", "sesn_x");
+    await releases[0]?.();
+    await releases[0]?.();
+    await take("key_1", "sesn_x");
+    await expect(take("key_1", "sesn_y")).rejects.toThrow(/streams are open/);
   });
 });
 

@@ -9,6 +9,7 @@ import { SendEvents } from "../../shared/contract/client-events.ts";
 import { inTransaction } from "../../shared/db/transaction.ts";
 import { createEnvironment } from "../../shared/environments/environments.ts";
 import { memoryLiveChannel } from "../../shared/live/memory-live-channel.ts";
+import { memoryStreamPlaces } from "../../shared/live/memory-stream-places.ts";
 import type { ModelRequest, ModelResponse, ModelUsage } from "../../shared/model/model.ts";
 import { capabilitiesOf } from "../../shared/permissions/capabilities.ts";
 import { LEASE_SECONDS, type Product } from "../../shared/product.ts";
@@ -89,6 +90,7 @@ export async function startByHand(): Promise<ByHand> {
     product: {
       database: pool,
       live: memoryLiveChannel(),
+      streamPlaces: memoryStreamPlaces({ perKey: 10, perSession: 10 }),
       owner: "by-hand",
       leaseSeconds: LEASE_SECONDS,
       log,

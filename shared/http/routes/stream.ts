@@ -4,7 +4,6 @@ import { InvalidRequest } from "../../contract/errors.ts";
 import { AccessCheck } from "../../live/access-check.ts";
 import { LedgerWatch } from "../../live/ledger-watch.ts";
 import { openSessionStream } from "../../live/session-stream.ts";
-import { StreamLimits } from "../../live/stream-limits.ts";
 import type { Product } from "../../product.ts";
 import { assertSession } from "../../sessions/sessions.ts";
 import { getThread } from "../../sessions/threads.ts";
@@ -42,7 +41,6 @@ export function streamRoutes(product: Product, options: StreamOptions): OpenAPIH
   const app = router();
   const watch = new LedgerWatch(product.database);
   const access = new AccessCheck(product.database);
-  const limits = new StreamLimits();
 
   const open = async (
     context: Context<Env>,
@@ -59,7 +57,10 @@ export function streamRoutes(product: Product, options: StreamOptions): OpenAPIH
     const principal = context.get("principal");
     const secret = context.get("secret");
     const afterSeq = lastEventId(context.req.header("last-event-id")) ?? asked.query.after ?? null;
-    const release = limits.take(principal.kind === "work" ? principal.workId : principal.keyId, asked.sessionId);
+    const release = await product.streamPlaces.take({
+      keyId: principal.kind === "work" ? principal.workId : principal.keyId,
+      sessionId: asked.sessionId,
+    });
     const stream = await openSessionStream(
       { database: product.database, live: product.live, watch, log: product.log },
       {
@@ -70,7 +71,7 @@ export function streamRoutes(product: Product, options: StreamOptions): OpenAPIH
         lifeMs: options.streamLifeMs,
         stopping: options.stopping,
         stillAllowed: () => access.stillAllowed(secret),
-        onEnd: release,
+        onEnd: () => void release(),
       },
     );
     return new Response(stream, {
