@@ -117,7 +117,10 @@ test("a body that Lambda would not take is refused in the envelope, with the lim
     { error: { type: "request_too_large", message: "The body is larger than 4.5 MB." } },
   ]);
   // It reached the app, which has a limit of its own for this field.
-  expect([taken.status, await taken.json()]).toMatchObject([400, { error: { message: expect.stringContaining("system") } }]);
+  expect([taken.status, await taken.json()]).toMatchObject([
+    400,
+    { error: { message: expect.stringContaining("system") } },
+  ]);
 }, 60_000);
 
 test("F26: a request succeeds although the database ended every connection while its function was frozen", async () => {
