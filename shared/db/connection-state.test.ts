@@ -59,10 +59,11 @@ test("no table counts with a sequence", () => {
   expect(counting).toEqual([]);
 });
 
-test("pools are made in two places", () => {
+test("pools are made in two places, and single connections by the migrator alone", () => {
   const makers = sources.filter((file) => /new pg\.(Pool|Client)\(/.test(readFileSync(new URL(file, project), "utf8")));
 
   expect(makers.sort()).toEqual([
+    "functions/migrate.lambda.ts",
     "shared/db/application-role.ts",
     "shared/db/aws-database.ts",
     "shared/db/migrate.ts",
