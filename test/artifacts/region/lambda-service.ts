@@ -19,6 +19,7 @@ export class LambdaService {
   readonly #platform: Readonly<Record<string, string>>;
   readonly #idle = new Map<string, LambdaEnvironment[]>();
   readonly #all = new Set<LambdaEnvironment>();
+  #stopped = false;
 
   constructor(functions: readonly LambdaFunction[], platform: Readonly<Record<string, string>>) {
     this.#functions = new Map(functions.flatMap((fn) => [[fn.name, fn] as const, [fn.arn, fn] as const]));
@@ -52,6 +53,7 @@ export class LambdaService {
   }
 
   async stop(): Promise<void> {
+    this.#stopped = true;
     await Promise.all([...this.#all].map((environment) => environment.stop()));
   }
 
@@ -59,6 +61,11 @@ export class LambdaService {
     const environment = await LambdaEnvironment.start(fn, this.#platform, (text) =>
       this.logs.push({ function: fn.name, text }),
     );
+    if (this.#stopped) {
+      // It was being made meanwhile; frozen, it would outlive whoever made it.
+      await environment.stop();
+      return environment;
+    }
     this.#all.add(environment);
     const idle = this.#idle.get(fn.name) ?? [];
     this.#idle.set(fn.name, idle);
