@@ -35,8 +35,9 @@ export const handler = invocation(async ({ RequestType }: MigrationRequest) => {
  * The owner's way in: its password, or a signed token where RDS takes no password of it.
  *
  * Since PostgreSQL 16 whoever makes a role is a member of it, so that the owner, who made the functions' role, is in
- * `rds_iam` through it; and RDS sends every member of `rds_iam` to its token check, nested ones included (Aurora's user
- * guide, "IAM database authentication", limitations). The first migration comes before that, with the password.
+ * `rds_iam` through it; and a member of `rds_iam` may come with a token only. Whether RDS counts this nested membership
+ * is not known for sure (movetokube/postgres-operator#315 was locked out by it): either way one of the two is taken.
+ * The first migration comes before that, with the password.
  */
 async function ownersConnection(environment: z.output<typeof MigrationEnvironment>): Promise<string> {
   const client = new SecretsManagerClient({});

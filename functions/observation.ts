@@ -10,8 +10,9 @@ import { logger } from "./log.ts";
  * What an operator sees of an invocation: log lines with its ids, a trace, and metrics.
  *
  * One id follows a request: X-Ray's trace id. API Gateway makes it, every line of every function has it
- * (`xray_trace_id`), StartExecution hands it to the turn, the provider gets it in a header, and whoever runs a tool finds
- * it in the call (`trace_id`). Beside it the lines of a turn carry `turn_id` and `segment`, those of a request the gateway's `gateway_request_id`.
+ * (`xray_trace_id`), StartExecution hands it to the turn, the provider gets it in a header, and whoever runs a tool
+ * finds it in the call (`trace_id`). Beside it the lines of a turn carry `turn_id` and `segment`, those of a request the
+ * gateway's `gateway_request_id`.
  *
  * Metrics are lines in the log that CloudWatch reads (embedded metric format): they cost no call. They count what
  * invocations did, so that an invocation that is repeated may count twice; the ledger is what bills and audits.

@@ -19,7 +19,7 @@ export interface AwsDatabaseOptions {
   readonly log: Log;
 }
 
-/** Shorter than anything that closes a connection in silence; longer than the gap between two statements of one invocation. */
+/** Shorter than anything that closes a connection in silence; longer than the gap between two statements of a turn. */
 const QUIET_MS = 5000;
 const PING_MS = 2000;
 

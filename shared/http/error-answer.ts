@@ -65,8 +65,9 @@ export function asApiError(error: unknown, log: Log, { method, requestId }: Fail
 const CONNECT_TIMEOUTS = ["Connection terminated due to connection timeout", "timeout exceeded when trying to connect"];
 
 /**
- * Raised while a connection was being made (53300: there are too many), so before any write; or by a server that ended the connection on request
- * (57P01), which it does between statements or by undoing the one that runs, never after a commit that it did not report.
+ * Raised while a connection was being made (53300: there are too many), so before any write; or by a server that ended
+ * the connection on request (57P01), which it does between statements or by undoing the one that runs, never after a
+ * commit that it did not report.
  */
 function isConnectionFailure(error: unknown): boolean {
   const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown };
@@ -79,7 +80,10 @@ function isConnectionFailure(error: unknown): boolean {
   );
 }
 
-/** Raised under a statement that the server may have carried out or not. */
+/**
+ * Raised under a statement that the server may have carried out or not. Of what GET does only a poll writes, and a claim
+ * whose answer was lost is taken up again by the next one.
+ */
 function isLostConnection(error: unknown): boolean {
   const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown };
   return code === "ECONNRESET" || code === "EPIPE" || message === "Connection terminated unexpectedly";

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { SFNClient, StartExecutionCommand, StopExecutionCommand } from "@aws-sdk/client-sfn";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { calls, says, toolUse } from "../e2e/scripted-model.ts";
 import { customResult, customTool, isTurnEnd, isType, message, SessionDriver, textOf } from "../e2e/session-driver.ts";
 import { type DeployedServer, startDeployedServer } from "./deployed-server.ts";
@@ -28,6 +28,9 @@ beforeAll(async () => {
   });
   client = new SFNClient(server.region.stepFunctions.clientConfiguration);
 }, 400_000);
+afterEach(() => {
+  server.region.stopped.as = "ABORTED";
+});
 afterAll(async () => {
   client?.destroy();
   await server?.close();
