@@ -172,7 +172,7 @@ describe("while all is quiet", () => {
   test("a stream that comes back is held open, and told to come again at the end of its life", async () => {
     await shownUpTo3();
 
-    const held = await front(1)(ask(STREAM, { "last-event-id": "3" }));
+    const held = await front(0)(ask(STREAM, { "last-event-id": "3" }));
 
     expect(held.headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
     expect(await held.text()).toBe(": quiet\n\nretry: 500\n\n");

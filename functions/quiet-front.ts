@@ -126,7 +126,9 @@ function held(
   const gone = new AbortController();
   async function* frames(): AsyncGenerator<Uint8Array> {
     const end = Date.now() + lifeMs;
-    let spoken = 0;
+    // The first byte comes at once, however short the stream's life.
+    yield comment("quiet");
+    let spoken = Date.now();
     while (Date.now() < end && !gone.signal.aborted && (await quiet.isQuiet())) {
       if (Date.now() - spoken >= KEEP_ALIVE_MS) {
         spoken = Date.now();
