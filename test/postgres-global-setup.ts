@@ -1,10 +1,11 @@
-import { chmod, mkdtemp, rm } from "node:fs/promises";
+import { chmod, mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import pg from "pg";
 import type { TestProject } from "vitest/node";
 import { startPostgres } from "../local/postgres/postgres.ts";
 import { migrate } from "../shared/db/migrate.ts";
+import { removeFolder } from "./remove-folder.ts";
 
 /** Where the tests find their PostgreSQL: a database to administer from, and the one to clone. */
 export type TestServer = Readonly<{ connectionString: string; template: string }>;
@@ -26,7 +27,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const server = await startPostgres({ dataDir, settings });
   const teardown = async () => {
     await server.stop();
-    await rm(dataDir, { recursive: true, force: true });
+    await removeFolder(dataDir);
   };
   try {
     await createTemplate(server.connectionString);

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import Anthropic from "@anthropic-ai/sdk";
@@ -10,6 +10,7 @@ import type { Log } from "../shared/ports/log.ts";
 import type { ToolExecutor } from "../shared/turns/tool-executor.ts";
 import { checkedFetch } from "./contract/answer-check.ts";
 import { type TestDatabase, testDatabase } from "./database.ts";
+import { removeFolder } from "./remove-folder.ts";
 
 export const API_KEY = "sk-mango-test-key-000000";
 
@@ -74,7 +75,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   const stopServer = async () => {
     await worker?.stop();
     await embedded.stop();
-    await rm(workspaceRoot, { recursive: true, force: true });
+    await removeFolder(workspaceRoot);
   };
   return {
     ...embedded,

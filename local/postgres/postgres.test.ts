@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Log } from "../../shared/ports/log.ts";
+import { removeFolder } from "../../test/remove-folder.ts";
 import { type EmbeddedPostgres, type StartPostgresOptions, startPostgres } from "./postgres.ts";
 import { PostgresError } from "./postgres-error.ts";
 
@@ -35,7 +36,7 @@ beforeAll(async () => {
   await (await startPostgres({ dataDir: seed, settings })).stop();
 });
 afterAll(async () => {
-  await rm(seed, { recursive: true, force: true });
+  await removeFolder(seed);
 });
 
 beforeEach(async () => {
@@ -46,7 +47,7 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await Promise.all(running.splice(0).map((server) => server.stop()));
-  await rm(top, { recursive: true, force: true });
+  await removeFolder(top);
 });
 
 /** A data folder that has a cluster. `cp` keeps the owner, which PostgreSQL insists on. */
@@ -278,7 +279,7 @@ if (process.getuid?.() === 0)
     afterEach(async () => {
       await Promise.all(running.splice(0).map((server) => server.stop()));
       const place = await home().catch(() => undefined);
-      if (place) await rm(place, { recursive: true, force: true });
+      if (place) await removeFolder(place);
     });
 
     test("the cluster is kept elsewhere, which one line says, and found again", async () => {

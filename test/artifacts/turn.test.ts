@@ -1,10 +1,11 @@
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startBundledWorker } from "../../local/bundled-worker.ts";
 import { calls, says, toolUse } from "../e2e/scripted-model.ts";
 import { isTurnEnd, isType, message, SessionDriver, textOf, toolset } from "../e2e/session-driver.ts";
+import { removeFolder } from "../remove-folder.ts";
 import { UNCONFINED } from "../server.ts";
 import { type DeployedServer, startDeployedServer } from "./deployed-server.ts";
 
@@ -65,7 +66,7 @@ test("a whole turn runs through the bundles, with a stream and a tool on a worke
     session.close();
   } finally {
     await worker.stop();
-    await rm(workspaceRoot, { recursive: true, force: true });
+    await removeFolder(workspaceRoot);
   }
 }, 180_000);
 

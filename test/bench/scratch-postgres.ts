@@ -1,7 +1,8 @@
-import { chmod, mkdtemp, rm } from "node:fs/promises";
+import { chmod, mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { startPostgres } from "../../local/postgres/postgres.ts";
+import { removeFolder } from "../remove-folder.ts";
 
 /** A durable PostgreSQL of the bench's own, in a folder that goes with it. */
 export async function scratchPostgres(): Promise<{ connectionString: string; stop(): Promise<void> }> {
@@ -12,7 +13,7 @@ export async function scratchPostgres(): Promise<{ connectionString: string; sto
     connectionString: postgres.connectionString,
     async stop() {
       await postgres.stop();
-      await rm(dataDir, { recursive: true, force: true });
+      await removeFolder(dataDir);
     },
   };
 }

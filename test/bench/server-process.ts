@@ -1,8 +1,9 @@
 import { spawn } from "node:child_process";
-import { chmod, mkdtemp, rm } from "node:fs/promises";
+import { chmod, mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { removeFolder } from "../remove-folder.ts";
 
 /** What `npm start` runs; under our Node it becomes the server, in the same process. */
 const LAUNCH = fileURLToPath(new URL("../../local/launch.mjs", import.meta.url));
@@ -64,7 +65,7 @@ export async function startServerProcess(
       const ended = new Promise((resolve) => child.once("exit", resolve));
       child.kill("SIGTERM");
       await ended;
-      await rm(dataDir, { recursive: true, force: true });
+      await removeFolder(dataDir);
     },
   };
 }

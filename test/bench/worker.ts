@@ -1,7 +1,8 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { startFakeModel } from "../fake-model/server.ts";
+import { removeFolder } from "../remove-folder.ts";
 import { BenchClient, type ToolTimes } from "./client.ts";
 import { startServerProcess } from "./server-process.ts";
 import { fixed, percentile, type Row } from "./statistics.ts";
@@ -38,7 +39,7 @@ async function callsUnder(launcher: "process" | "bwrap"): Promise<Row[]> {
   } finally {
     await server.stop();
     await model.close();
-    await rm(workspaceRoot, { recursive: true, force: true });
+    await removeFolder(workspaceRoot);
   }
 }
 

@@ -1,9 +1,10 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect } from "vitest";
 import { type ScriptedServer, startScriptedServer } from "../e2e/scripted-model.ts";
 import { HandWorker, type HeldWork, NO_HEARTBEAT } from "../faults/hand-worker.ts";
+import { removeFolder } from "../remove-folder.ts";
 import { API_KEY } from "../server.ts";
 import { type Api, apiOf, type Body, expectError, TIME } from "./api.ts";
 import { VERSIONS } from "./sdk-clients.ts";
@@ -162,7 +163,7 @@ describe.each(VERSIONS)("SDK %s", (_version, Client) => {
     } finally {
       stop.abort();
       await running;
-      await rm(workdir, { recursive: true, force: true });
+      await removeFolder(workdir);
     }
   });
 });

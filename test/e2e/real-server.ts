@@ -1,10 +1,11 @@
 /** The server as an operator starts it: a process of its own on a data folder of its own. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmod, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { removeFolder } from "../remove-folder.ts";
 
 const PROJECT = fileURLToPath(new URL("../..", import.meta.url));
 export const REAL_KEY = "sk-mango-restart-key-000000";
@@ -108,5 +109,5 @@ export async function cleanUp(dataDir: string): Promise<void> {
       // It ended by itself.
     }
   }
-  await rm(dataDir, { recursive: true, force: true, maxRetries: 5 });
+  await removeFolder(dataDir);
 }

@@ -2,7 +2,7 @@
  * What the black-box tests run against: the embedded edition, started for each file, or whatever `MANGO_URL` names. They
  * see HTTP and nothing else; the model's side of it is the test's own endpoint in both cases.
  */
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp } from "node:fs/promises";
 import { createServer, request as httpRequest } from "node:http";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -10,6 +10,7 @@ import Anthropic from "@anthropic-ai/sdk";
 import { startBundledWorker } from "../../local/bundled-worker.ts";
 import { checkedFetch } from "../contract/answer-check.ts";
 import { type FakeModel, startFakeModel } from "../fake-model/server.ts";
+import { removeFolder } from "../remove-folder.ts";
 import { type TestServer, UNCONFINED } from "../server.ts";
 import type { Requests } from "./event-feed.ts";
 import { type ScriptedServer, startScriptedServer } from "./scripted-model.ts";
@@ -78,7 +79,7 @@ async function startExternal({ worker = false }: { readonly worker?: boolean }):
       await running?.stop();
       await endpoint.close();
       await Promise.all(providers.map((provider) => provider.close()));
-      await rm(workspaceRoot, { recursive: true, force: true });
+      await removeFolder(workspaceRoot);
     },
   };
 }

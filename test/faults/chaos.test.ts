@@ -2,7 +2,7 @@
  * Random kills of server and worker while 20 sessions work: messages with and without tools, approvals, refusals,
  * interrupts at any moment. `CHAOS_SECONDS` says for how long, `CHAOS_SEED` repeats the plan of a run (not its timing).
  */
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -10,6 +10,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { testDatabase } from "../database.ts";
 import { confirmation, isIdle, isTurnEnd } from "../e2e/session-driver.ts";
+import { removeFolder } from "../remove-folder.ts";
 import { FaultSession } from "./fault-client.ts";
 import { killServer, killWorker, type ServerRun, startServer, startWorker, timePasses } from "./fault-machine.ts";
 import {
@@ -127,7 +128,7 @@ test(`${SECONDS} s of random kills, seed ${SEED}`, { timeout: (SECONDS + 300) * 
     await killWorker(workspaces);
     await provider.close();
     await database.close();
-    await rm(workspaces, { recursive: true, force: true });
+    await removeFolder(workspaces);
   }
 });
 

@@ -2,11 +2,12 @@
  * One scripted turn on a machine that may lose power at a chosen point: three rounds, two calls at once, a call that a
  * person allows, a request that the provider refuses once, and a second message that is sent meanwhile.
  */
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { testDatabase } from "../database.ts";
 import { confirmation, isTurnEnd } from "../e2e/session-driver.ts";
+import { removeFolder } from "../remove-folder.ts";
 import { FaultSession } from "./fault-client.ts";
 import { type Crashed, killServer, killWorker, type ServerRun, startServer, timePasses } from "./fault-machine.ts";
 import type { CrashPoint } from "./fault-points.ts";
@@ -127,6 +128,6 @@ export async function playScenario(crash?: CrashPoint): Promise<Outcome> {
     await killWorker(workspaces);
     await provider.close();
     await database.close();
-    await rm(workspaces, { recursive: true, force: true });
+    await removeFolder(workspaces);
   }
 }

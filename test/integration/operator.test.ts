@@ -1,6 +1,5 @@
 /** The operator's command as a process: on a running server's database, on a data folder, and through a function. */
 import { execFile } from "node:child_process";
-import { rm } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import path from "node:path";
@@ -8,6 +7,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { operate } from "../../shared/operator/operate.ts";
 import { makeDataDir } from "../e2e/real-server.ts";
+import { removeFolder } from "../remove-folder.ts";
 import { startTestServer, type TestServer } from "../server.ts";
 
 const MANGO = path.resolve(import.meta.dirname, "../../local/mango.ts");
@@ -94,7 +94,7 @@ test("a wrong command says what is right, and a wrong id that there is none", as
 
 test("where no server runs, the data folder's own database is started for the command and ended after it", async () => {
   const dataDir = await makeDataDir();
-  onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
+  onTestFinished(() => removeFolder(dataDir));
   const settings = { MANGO_DATA_DIR: dataDir };
   const created = await mango(settings, "--json", "workspace", "create", "First");
   expect(created).toMatchObject({ code: 0 });

@@ -4,7 +4,7 @@
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, readdir, realpath, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, realpath, stat, writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -17,6 +17,7 @@ import { DEFAULT_LIMITS, type Limits } from "../../worker/sandbox/limits.ts";
 import { processLauncher } from "../../worker/sandbox/process-launcher.ts";
 import { Toolset } from "../../worker/tools/toolset.ts";
 import { processesOf } from "../e2e/real-server.ts";
+import { removeFolder } from "../remove-folder.ts";
 import { needBwrap } from "./bwrap-here.ts";
 
 const SECRET = "sk-mango-env-the-worker-knows-this";
@@ -26,6 +27,7 @@ const signal = new AbortController().signal;
 
 let root: string;
 let worker: ChildProcess;
+const sessions: Session[] = [];
 beforeEach(async (context) => {
   needBwrap(context);
   root = await realpath(await mkdtemp(path.join(tmpdir(), "mango-escapes-")));
@@ -38,7 +40,9 @@ beforeEach(async (context) => {
 });
 afterEach(async () => {
   worker?.kill("SIGKILL");
-  if (root !== undefined) await rm(root, { recursive: true, force: true });
+  // Before their folders: what a session started would write into them.
+  await Promise.all(sessions.splice(0).map((session) => session.close()));
+  if (root !== undefined) await removeFolder(root);
 });
 
 interface Session {
@@ -68,8 +72,7 @@ async function enter({ limits, network = "none", launcher, sessionId = "sesn_1" 
     tools.close();
     await sandbox.close();
   };
-  onTestFinished(close);
-  return {
+  const session: Session = {
     sandbox,
     tools,
     folder,
@@ -77,6 +80,8 @@ async function enter({ limits, network = "none", launcher, sessionId = "sesn_1" 
     close,
     bash: (command, timeout_ms) => call("bash", { command, ...(timeout_ms === undefined ? {} : { timeout_ms }) }),
   };
+  sessions.push(session);
+  return session;
 }
 
 /** The attempt as it ends in a sandbox, after it was seen to succeed without one. */

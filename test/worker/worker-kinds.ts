@@ -1,9 +1,10 @@
 /** The workers that people run: both official SDKs' own, unmodified, and ours under both launchers of this machine. */
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import type { TestContext } from "vitest";
 import { VERSIONS } from "../contract/sdk-clients.ts";
+import { removeFolder } from "../remove-folder.ts";
 import { needBwrap } from "./bwrap-here.ts";
 import { type Served, startWorkerProcess } from "./worker-process.ts";
 
@@ -25,7 +26,7 @@ export interface WorkerKind {
 
 export async function temporaryRoot(): Promise<{ readonly root: string; remove(): Promise<void> }> {
   const root = await mkdtemp(path.join(tmpdir(), "mango-workers-"));
-  return { root, remove: () => rm(root, { recursive: true, force: true, maxRetries: 5 }) };
+  return { root, remove: () => removeFolder(root) };
 }
 
 const officialWorkers: readonly WorkerKind[] = VERSIONS.map(([version, Client]) => ({

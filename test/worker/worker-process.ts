@@ -1,11 +1,12 @@
 /** Our worker as an operator runs it: a process of its own. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { vi } from "vitest";
+import { removeFolder } from "../remove-folder.ts";
 
 const MAIN = fileURLToPath(new URL("../../worker/main.ts", import.meta.url));
 
@@ -57,7 +58,7 @@ export async function startWorkerProcess(
     log += text;
   });
   const ended = once(child, "close").then(([code]) => code as number | null);
-  void ended.then(() => rm(own, { recursive: true, force: true }));
+  void ended.then(() => removeFolder(own));
   await vi.waitFor(
     async () => {
       if (child.exitCode !== null) throw new Error(`The worker ended with ${child.exitCode}: ${log}`);

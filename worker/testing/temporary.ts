@@ -1,14 +1,15 @@
-import { mkdtemp, realpath, rm } from "node:fs/promises";
+import { mkdtemp, realpath } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import type { Log } from "../../shared/ports/log.ts";
+import { removeFolder } from "../../test/remove-folder.ts";
 import { Workspace } from "../workspace.ts";
 
 /** A directory that goes when the test ends. */
 export async function temporaryDirectory(): Promise<string> {
   const path = await realpath(await mkdtemp(join(tmpdir(), "mango-worker-")));
-  onTestFinished(() => rm(path, { recursive: true, force: true }));
+  onTestFinished(() => removeFolder(path));
   return path;
 }
 

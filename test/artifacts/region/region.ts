@@ -8,7 +8,7 @@
  * Node trusts there.
  */
 import { once } from "node:events";
-import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -22,6 +22,7 @@ import { createStepFunctionsPool } from "../../../local/stepfunctions/pool.ts";
 import { StepFunctions } from "../../../local/stepfunctions/step-functions.ts";
 import { createPool } from "../../../shared/db/pool.ts";
 import type { Log } from "../../../shared/ports/log.ts";
+import { removeFolder } from "../../remove-folder.ts";
 import { Assembly, type Existing, type Resource } from "./assembly.ts";
 import { type EventServices, eventServices } from "./events.ts";
 import { startInvokeApi } from "./invoke-api.ts";
@@ -92,7 +93,7 @@ export async function startRegion(options: RegionOptions): Promise<Region> {
 
 async function deploy(options: RegionOptions, undo: (() => unknown)[]): Promise<Omit<Region, "close">> {
   const directory = await mkdtemp(path.join(tmpdir(), "mango-region-"));
-  undo.push(() => rm(directory, { recursive: true, force: true }));
+  undo.push(() => removeFolder(directory));
   await chmod(directory, 0o711);
   const assembly = await Assembly.synthesise(path.join(directory, "assembly"), {
     ...options.context,
