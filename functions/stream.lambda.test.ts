@@ -1,5 +1,6 @@
 import { PassThrough } from "node:stream";
 import { afterEach, expect, test, vi } from "vitest";
+import { eventually } from "../test/eventually.ts";
 import { gatewayEvent } from "./testing/gateway-event.ts";
 
 /** What Lambda's runtime offers to functions that stream: it hands over the head, then bytes. */
@@ -46,11 +47,11 @@ test("status and headers go out first, then each frame as it comes", async () =>
   const streamed: Streamed = { head: undefined, body: new PassThrough() };
 
   const done = handler(EVENT, streamed, CONTEXT);
-  await vi.waitFor(() => expect(streamed.head).toBeDefined());
+  await eventually(() => expect(streamed.head).toBeDefined());
   expect(streamed.head).toEqual({ statusCode: 200, headers: { "content-type": "text/event-stream" } });
 
   void more.write(Buffer.from(": one\n\n"));
-  await vi.waitFor(() => expect(String(streamed.body.read())).toBe(": one\n\n"));
+  await eventually(() => expect(String(streamed.body.read())).toBe(": one\n\n"));
   void more.close();
   await done;
   expect(streamed.body.writableEnded).toBe(true);
@@ -95,7 +96,7 @@ test("what the end of a stream sets off has been sent before the environment is 
 
   const done = handler(EVENT, streamed, CONTEXT);
   frames.enqueue(Buffer.from("retry: 500\n\n"));
-  await vi.waitFor(() => expect(String(streamed.body.read())).toBe("retry: 500\n\n"));
+  await eventually(() => expect(String(streamed.body.read())).toBe("retry: 500\n\n"));
   expect(order).toEqual([]);
   frames.close();
   await done;
@@ -108,7 +109,7 @@ test("so has what the app does when its client has gone", async () => {
   const streamed: Streamed = { head: undefined, body: new PassThrough() };
 
   const done = handler(EVENT, streamed, CONTEXT);
-  await vi.waitFor(() => expect(streamed.head).toBeDefined());
+  await eventually(() => expect(streamed.head).toBeDefined());
   streamed.body.destroy();
   frames.enqueue(Buffer.from(": keep-alive\n\n"));
 
@@ -124,7 +125,7 @@ test("a client that has gone ends the app's stream with the next frame, at the l
   const streamed: Streamed = { head: undefined, body: new PassThrough() };
 
   const done = handler(EVENT, streamed, CONTEXT);
-  await vi.waitFor(() => expect(streamed.head).toBeDefined());
+  await eventually(() => expect(streamed.head).toBeDefined());
   streamed.body.destroy();
   void more.write(Buffer.from(": keep-alive\n\n"));
 

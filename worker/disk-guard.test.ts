@@ -1,11 +1,11 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { eventually } from "../test/eventually.ts";
 import { DiskGuard } from "./disk-guard.ts";
 import { temporaryDirectory } from "./testing/temporary.ts";
 
 const MIB = 1024 ** 2;
-const soon = { timeout: 15_000 };
 
 async function guarded(limitBytes: number) {
   const folder = await temporaryDirectory();
@@ -29,24 +29,21 @@ describe("DiskGuard", () => {
   it("tells of each growth beyond the limit, and not of a folder that stays as it is", async () => {
     const { full, put } = await guarded(MIB);
     await put("first", 2 * MIB);
-    await vi.waitFor(() => expect(full).toEqual([`the session's folder holds more than ${MIB} bytes`]), soon);
+    await eventually(() => expect(full).toEqual([`the session's folder holds more than ${MIB} bytes`]));
     await put("second", 2 * MIB);
-    await vi.waitFor(() => expect(full).toHaveLength(2), soon);
+    await eventually(() => expect(full).toHaveLength(2));
   });
 
   it("counts a folder that it may not look into as full", async () => {
     await standInDu("echo 4 .; echo \"du: cannot read directory './x': Permission denied\" >&2; exit 1");
     const { full } = await guarded(MIB);
-    await vi.waitFor(
-      () => expect(full[0]).toBe("the session's folder holds a folder whose size cannot be measured"),
-      soon,
-    );
+    await eventually(() => expect(full[0]).toBe("the session's folder holds a folder whose size cannot be measured"));
   });
 
   it("believes a total from which a file went while it was counted", async () => {
     await standInDu("echo 2048 .; echo \"du: cannot access './x': No such file or directory\" >&2; exit 1");
     const { full } = await guarded(MIB);
-    await vi.waitFor(() => expect(full).toEqual([`the session's folder holds more than ${MIB} bytes`]), soon);
+    await eventually(() => expect(full).toEqual([`the session's folder holds more than ${MIB} bytes`]));
   });
 
   it("says nothing after it was closed", async () => {
@@ -54,7 +51,7 @@ describe("DiskGuard", () => {
     const { full, guard } = await guarded(MIB);
     const other = await guarded(MIB);
     guard.close();
-    await vi.waitFor(() => expect(other.full).toHaveLength(1), soon);
+    await eventually(() => expect(other.full).toHaveLength(1));
     expect(full).toEqual([]);
   });
 });

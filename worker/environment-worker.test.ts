@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { eventually } from "../test/eventually.ts";
 import { statusOf } from "./api-client.ts";
 import { EnvironmentWorker, type EnvironmentWorkerOptions } from "./environment-worker.ts";
 import type { Launcher } from "./sandbox/launcher.ts";
@@ -33,7 +34,6 @@ async function start(options: Partial<EnvironmentWorkerOptions> = {}) {
 }
 
 const noLauncher: Launcher = { name: "bwrap", enter: () => Promise.reject(new Error("/srv/secret is missing")) };
-const soon = { timeout: 10_000 };
 const call = (name: string, input: unknown) => ({ type: "agent.tool_use", name, input });
 const itemCalls = (server: ContractServer) => server.requests.filter(({ path }) => !path.endsWith("/poll"));
 
@@ -44,9 +44,9 @@ describe("EnvironmentWorker", () => {
     server.append("sesn_1", call("bash", { command: "cat a.txt; pwd" }));
     const item = server.enqueue("sesn_1");
     void run();
-    await vi.waitFor(() => expect(server.results("sesn_1").length).toBe(2), soon);
+    await eventually(() => expect(server.results("sesn_1").length).toBe(2));
     server.append("sesn_1", { type: "session.status_idle", stop_reason: { type: "end_turn" } });
-    await vi.waitFor(() => expect(item.state).toBe("stopped"), soon);
+    await eventually(() => expect(item.state).toBe("stopped"));
 
     expect(server.results("sesn_1")).toMatchObject([
       { is_error: false, content: [{ text: "wrote 5 bytes to a.txt" }] },
@@ -75,7 +75,7 @@ describe("EnvironmentWorker", () => {
     server.session("sesn_1").status = "terminated";
     const item = server.enqueue("sesn_1");
     void run();
-    await vi.waitFor(() => expect(item.state).toBe("stopped"), soon);
+    await eventually(() => expect(item.state).toBe("stopped"));
     expect(server.calls().some((request) => request.includes("/events"))).toBe(false);
   });
 
@@ -83,7 +83,7 @@ describe("EnvironmentWorker", () => {
     const { server, run } = await start();
     const item = server.enqueue("check_1", { type: "healthcheck" });
     void run();
-    await vi.waitFor(() => expect(item.state).toBe("stopped"), soon);
+    await eventually(() => expect(item.state).toBe("stopped"));
     expect(itemCalls(server).map(({ path }) => path.split("/").at(-1))).toEqual([
       "ack",
       "heartbeat",
@@ -97,7 +97,7 @@ describe("EnvironmentWorker", () => {
     const { server, run } = await start({ launcher: noLauncher });
     server.enqueue("check_1", { type: "healthcheck" });
     void run();
-    await vi.waitFor(() => expect(server.calls().at(-1)).toBe("POST /v1/environments/env_1/work/work_1/fail"), soon);
+    await eventually(() => expect(server.calls().at(-1)).toBe("POST /v1/environments/env_1/work/work_1/fail"));
     const last = server.requests.at(-1);
     expect(last?.headers.authorization).toBe("Bearer token-1");
     expect(last?.body).toEqual({ message: "Tools do not run on this worker: its bwrap launcher failed a trial." });
@@ -108,7 +108,7 @@ describe("EnvironmentWorker", () => {
     server.append("sesn_1", call("bash", { command: "true" }));
     server.enqueue("sesn_1");
     void run();
-    await vi.waitFor(() => expect(server.calls().filter((path) => path.endsWith("/fail"))).toHaveLength(1), soon);
+    await eventually(() => expect(server.calls().filter((path) => path.endsWith("/fail"))).toHaveLength(1));
     const failed = server.requests.find(({ path }) => path.endsWith("/fail"));
     expect(failed?.body).toEqual({ message: "The worker could not prepare the session's sandbox." });
     expect(server.calls().some((path) => path.endsWith("/stop"))).toBe(false);
@@ -118,7 +118,7 @@ describe("EnvironmentWorker", () => {
     const { server, run } = await start();
     const item = server.enqueue("other_1", { type: "something_new" });
     void run();
-    await vi.waitFor(() => expect(item.state).toBe("stopped"), soon);
+    await eventually(() => expect(item.state).toBe("stopped"));
     expect(server.calls().some((request) => request.includes("/sessions/"))).toBe(false);
   });
 
@@ -127,7 +127,7 @@ describe("EnvironmentWorker", () => {
     server.append("sesn_1", call("bash", { command: "true" }));
     server.enqueue("sesn_1", { secret: null });
     void run();
-    await vi.waitFor(() => expect(server.results("sesn_1").length).toBe(1), soon);
+    await eventually(() => expect(server.results("sesn_1").length).toBe(1));
     for (const request of server.requests) expect(request.headers.authorization).toBe("Bearer environment-key");
   });
 
@@ -138,7 +138,7 @@ describe("EnvironmentWorker", () => {
     taken.lastHeartbeat = "2026-12-01T00:00:00Z";
     const free = server.enqueue("sesn_2", { type: "healthcheck" });
     void run();
-    await vi.waitFor(() => expect(free.state).toBe("stopped"), soon);
+    await eventually(() => expect(free.state).toBe("stopped"));
     expect(taken.state).toBe("starting");
     expect(server.calls().some((request) => request.includes("/sessions/sesn_1"))).toBe(false);
   });
@@ -152,9 +152,8 @@ describe("EnvironmentWorker", () => {
     }
     const marker = (id: string) => readFile(join(workspaceRoot, id, "here"), "utf8");
     void run();
-    await vi.waitFor(
-      async () => expect([await marker("sesn_1"), await marker("sesn_2")]).toEqual(["here\n", "here\n"]),
-      soon,
+    await eventually(async () =>
+      expect([await marker("sesn_1"), await marker("sesn_2")]).toEqual(["here\n", "here\n"]),
     );
     expect(server.items.map(({ state }) => state)).toEqual(["active", "active", "queued"]);
   });
@@ -166,7 +165,7 @@ describe("EnvironmentWorker", () => {
     server.append("sesn_2", call("bash", { command: "echo fine" }));
     server.enqueue("sesn_2");
     void run();
-    await vi.waitFor(() => expect(server.results("sesn_2").length).toBe(1), soon);
+    await eventually(() => expect(server.results("sesn_2").length).toBe(1));
     expect(bad.state).toBe("stopped");
   });
 
@@ -175,7 +174,7 @@ describe("EnvironmentWorker", () => {
     server.append("sesn_1", call("bash", { command: "echo x > begun; sleep 300" }));
     const item = server.enqueue("sesn_1");
     const done = run();
-    await vi.waitFor(() => readFile(join(workspaceRoot, "sesn_1", "begun")), soon);
+    await eventually(() => readFile(join(workspaceRoot, "sesn_1", "begun")));
     stop.abort();
     await done;
     expect(server.results("sesn_1")).toMatchObject([
@@ -191,10 +190,10 @@ describe("EnvironmentWorker", () => {
     const lost = server.enqueue("sesn_1");
     void run();
     const effects = () => readFile(join(workspaceRoot, "sesn_1", "effects"), "utf8");
-    await vi.waitFor(effects, soon);
+    await eventually(effects);
     lost.lastHeartbeat = "another owner's";
     const again = server.enqueue("sesn_1");
-    await vi.waitFor(() => expect(server.results("sesn_1").length).toBe(1), soon);
+    await eventually(() => expect(server.results("sesn_1").length).toBe(1));
     expect(JSON.stringify(server.results("sesn_1"))).toContain("its effect is unknown");
     expect(await effects()).toBe("x\n");
     expect(again.state).toBe("active");

@@ -1,13 +1,13 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { eventually } from "../test/eventually.ts";
 import { ContractServer, failure } from "./testing/contract-server.ts";
 import { temporaryDirectory } from "./testing/temporary.ts";
 
 const MAIN = join(import.meta.dirname, "main.ts");
 const KEY = "ekey-0123456789-secret";
-const soon = { timeout: 25_000 };
 
 interface Started {
   readonly child: ChildProcess;
@@ -60,7 +60,7 @@ describe("exit codes", () => {
     const { server, child, exit, root } = await startWorker();
     server.append("sesn_1", { type: "agent.tool_use", name: "bash", input: { command: "touch begun; sleep 300" } });
     const item = server.enqueue("sesn_1");
-    await vi.waitFor(() => stat(join(root, "workspaces", "sesn_1", "begun")), soon);
+    await eventually(() => stat(join(root, "workspaces", "sesn_1", "begun")));
     child.kill("SIGTERM");
     expect(await exit).toBe(0);
     expect(item.state).toBe("stopped");
@@ -136,7 +136,7 @@ describe("the environment key", () => {
     const path = join(await temporaryDirectory(), "key");
     await writeFile(path, `${KEY}\n`, { mode: 0o600 });
     const { server, child } = await startWorker(flags(path), null);
-    await vi.waitFor(() => expect(server.requests.length).toBeGreaterThan(0), soon);
+    await eventually(() => expect(server.requests.length).toBeGreaterThan(0));
     expect(server.requests[0]?.headers.authorization).toBe(`Bearer ${KEY}`);
     expect(await readFile(`/proc/${child.pid}/cmdline`, "utf8")).toContain("--url");
     expect(await readFile(`/proc/${child.pid}/cmdline`, "utf8")).not.toContain(KEY);
@@ -149,7 +149,7 @@ describe("the environment key", () => {
       "env; cat /proc/self/environ; cat /proc/$PPID/environ /proc/$PPID/cmdline; ls -l /proc/$PPID/fd; echo looked";
     server.append("sesn_1", { type: "agent.tool_use", name: "bash", input: { command: look } });
     server.enqueue("sesn_1");
-    await vi.waitFor(() => expect(server.results("sesn_1").length).toBe(1), soon);
+    await eventually(() => expect(server.results("sesn_1").length).toBe(1));
     const result = JSON.stringify(server.results("sesn_1"));
     expect(result).toContain("looked");
     expect(result).toContain("main.ts");
@@ -172,12 +172,12 @@ describe("a crash", () => {
     server.append("sesn_1", { type: "agent.tool_use", name: "bash", input: { command: "echo x >> effects; sleep 1" } });
     server.append("sesn_1", { type: "agent.tool_use", name: "bash", input: { command: "echo second" } });
     server.enqueue("sesn_1");
-    await vi.waitFor(() => stat(effects), soon);
+    await eventually(() => stat(effects));
     child.kill("SIGKILL");
     await exit;
     server.enqueue("sesn_1");
     start(args);
-    await vi.waitFor(() => expect(server.results("sesn_1").length).toBe(2), soon);
+    await eventually(() => expect(server.results("sesn_1").length).toBe(2));
     const [unknown, second] = server.results("sesn_1");
     expect(unknown).toMatchObject({ tool_use_id: "sevt_1", is_error: true });
     expect(JSON.stringify(unknown)).toContain("its effect is unknown");
@@ -190,7 +190,7 @@ describe("the parent", () => {
   it("is told through the ready file, which goes at the end", async () => {
     const ready = join(await temporaryDirectory(), "ready");
     const { child, exit } = await startWorker(["--ready-file", ready]);
-    await vi.waitFor(async () => expect(await readFile(ready, "utf8")).toBe(`${child.pid}\n`), soon);
+    await eventually(async () => expect(await readFile(ready, "utf8")).toBe(`${child.pid}\n`));
     child.kill("SIGINT");
     expect(await exit).toBe(0);
     await expect(stat(ready)).rejects.toThrow("ENOENT");
@@ -200,7 +200,7 @@ describe("the parent", () => {
     const { server, root, child, exit } = await startWorker(["--exit-with-parent", "--debug"]);
     server.append("sesn_1", { type: "agent.tool_use", name: "bash", input: { command: "touch begun; sleep 300" } });
     const item = server.enqueue("sesn_1");
-    await vi.waitFor(() => stat(join(root, "workspaces", "sesn_1", "begun")), soon);
+    await eventually(() => stat(join(root, "workspaces", "sesn_1", "begun")));
     child.stderr?.destroy();
     child.stdin?.end();
     expect(await exit).toBe(0);
@@ -211,9 +211,9 @@ describe("the parent", () => {
   it("may close the pipe without that option", async () => {
     const { server, child } = await startWorker();
     child.stdin?.end();
-    await vi.waitFor(() => expect(server.requests.length).toBe(2), soon);
+    await eventually(() => expect(server.requests.length).toBe(2));
     const item = server.enqueue("sesn_1", { type: "healthcheck" });
-    await vi.waitFor(() => expect(item.state).toBe("stopped"), soon);
+    await eventually(() => expect(item.state).toBe("stopped"));
     expect(child.exitCode).toBe(null);
   });
 });

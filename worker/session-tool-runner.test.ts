@@ -1,4 +1,5 @@
-import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { eventually } from "../test/eventually.ts";
 import { apiClient, statusOf } from "./api-client.ts";
 import { Journal } from "./journal.ts";
 import { SessionToolRunner, type SessionToolRunnerOptions } from "./session-tool-runner.ts";
@@ -79,9 +80,9 @@ function keepForTeardown<Value>(run: Promise<Value>, stop: AbortController): Pro
   return run;
 }
 
-const attached = (server: ContractServer) => vi.waitFor(() => expect(server.streamCount(SESSION)).toBe(1));
+const attached = (server: ContractServer) => eventually(() => expect(server.streamCount(SESSION)).toBe(1));
 const answered = (server: ContractServer, count: number) =>
-  vi.waitFor(() => expect(server.results(SESSION).length).toBe(count), { timeout: 5_000 });
+  eventually(() => expect(server.results(SESSION).length).toBe(count));
 
 const call = (command: string, more: Readonly<Record<string, unknown>> = {}) => ({
   type: "agent.tool_use",
@@ -156,7 +157,7 @@ describe("running calls", () => {
     const first = server.append(SESSION, call("wait"));
     server.append(SESSION, call("next"));
     server.append(SESSION, first);
-    await vi.waitFor(() => expect(tools.ran).toEqual(["wait"]));
+    await eventually(() => expect(tools.ran).toEqual(["wait"]));
     tools.release();
     await answered(server, 2);
     expect(tools.ran).toEqual(["wait", "next"]);
@@ -194,7 +195,7 @@ describe("interrupts", () => {
     void run();
     await attached(server);
     const running = server.append(SESSION, call("wait"));
-    await vi.waitFor(() => expect(tools.ran).toEqual(["wait"]));
+    await eventually(() => expect(tools.ran).toEqual(["wait"]));
     server.append(SESSION, { type: "user.tool_result", tool_use_id: running.id, is_error: true });
     server.append(SESSION, call("after"));
     await answered(server, 2);
@@ -213,7 +214,7 @@ describe("the connection", () => {
     await answered(server, 1);
     expect(waits).toEqual([500, 1_000]);
     server.endStreams(SESSION);
-    await vi.waitFor(() => expect(server.streamCount(SESSION)).toBe(1));
+    await eventually(() => expect(server.streamCount(SESSION)).toBe(1));
     server.append(SESSION, call("two"));
     await answered(server, 2);
     expect(tools.ran).toEqual(["one", "two"]);
@@ -228,7 +229,7 @@ describe("the connection", () => {
     expect(waits).toEqual([500, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000]);
     server.append(SESSION, { type: "session.status_running" });
     server.endStreams(SESSION);
-    await vi.waitFor(() => expect(waits.length).toBe(8));
+    await eventually(() => expect(waits.length).toBe(8));
     expect(waits[7]).toBe(500);
   });
 
@@ -324,7 +325,7 @@ describe("recovery", () => {
     const [unknown] = server.results(SESSION);
     expect(unknown).toMatchObject({ tool_use_id: begun.id, is_error: true });
     expect(JSON.stringify(unknown)).toContain("its effect is unknown");
-    await vi.waitFor(async () => expect((await openJournal(root, SESSION)).interrupted.size).toBe(0));
+    await eventually(async () => expect((await openJournal(root, SESSION)).interrupted.size).toBe(0));
   });
 
   it("sends nothing for a begun call that the server has closed meanwhile", async () => {
@@ -367,7 +368,7 @@ describe("the end", () => {
     const end = run();
     await attached(server);
     server.append(SESSION, call("wait"));
-    await vi.waitFor(() => expect(tools.ran).toEqual(["wait"]));
+    await eventually(() => expect(tools.ran).toEqual(["wait"]));
     server.append(SESSION, { type });
     expect(await end).toBe("session_ended");
     expect(tools.stopped).toEqual(["the session has ended"]);
@@ -403,7 +404,7 @@ describe("the end", () => {
     await new Promise((resolve) => setTimeout(resolve, 50));
     expect(end).toBe(null);
     server.append(SESSION, idle("end_turn"));
-    await vi.waitFor(() => expect(end).toBe("idle"));
+    await eventually(() => expect(end).toBe("idle"));
   });
 
   it("does not come while a tool runs", async () => {
@@ -411,7 +412,7 @@ describe("the end", () => {
     server.append(SESSION, call("wait"));
     server.append(SESSION, idle("end_turn"));
     const end = run();
-    await vi.waitFor(() => expect(tools.ran).toEqual(["wait"]));
+    await eventually(() => expect(tools.ran).toEqual(["wait"]));
     await new Promise((resolve) => setTimeout(resolve, 50));
     tools.release();
     expect(await end).toBe("idle");
@@ -423,7 +424,7 @@ describe("the end", () => {
     server.append(SESSION, call("wait"));
     server.append(SESSION, call("never"));
     const end = run();
-    await vi.waitFor(() => expect(tools.ran).toEqual(["wait"]));
+    await eventually(() => expect(tools.ran).toEqual(["wait"]));
     stop.abort();
     expect(await end).toBe("stopped");
     expect(tools.ran).toEqual(["wait"]);
@@ -436,7 +437,7 @@ describe("the end", () => {
     const { server, tools, stop, run } = await start({ mayDeliver: () => false });
     server.append(SESSION, call("wait"));
     const end = run();
-    await vi.waitFor(() => expect(tools.ran).toEqual(["wait"]));
+    await eventually(() => expect(tools.ran).toEqual(["wait"]));
     stop.abort();
     expect(await end).toBe("stopped");
     expect(tools.stopped).toEqual(["the worker is stopping"]);
@@ -450,7 +451,7 @@ describe("the end", () => {
     });
     server.append(SESSION, call("wait"));
     const end = run();
-    await vi.waitFor(() => expect(tools.ran).toEqual(["wait"]));
+    await eventually(() => expect(tools.ran).toEqual(["wait"]));
     for (let i = 0; i < 50; i += 1) {
       server.next(`POST /v1/sessions${SEND}`, failure(503, "api_error", { "x-should-retry": "false" }));
     }

@@ -1,5 +1,6 @@
 import { ScanCommand } from "@aws-sdk/client-dynamodb";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { eventually } from "../../test/eventually.ts";
 import { dynamoDbAt, type LiveTables, liveTables } from "../../test/live-table.ts";
 import type { Log } from "../ports/log.ts";
 import { type DynamoDbLiveChannel, dynamoDbLiveChannel } from "./dynamodb-live-channel.ts";
@@ -40,9 +41,9 @@ describe("the DynamoDB live channel", () => {
     subscription.pollEvery(10);
 
     await ahead.publish("sesn_1", { type: "wake" });
-    await vi.waitFor(() => expect(heard).toHaveLength(1));
+    await eventually(() => expect(heard).toHaveLength(1));
     await behind.publish("sesn_1", { type: "wake" });
-    await vi.waitFor(() => expect(heard).toHaveLength(2));
+    await eventually(() => expect(heard).toHaveLength(2));
     await new Promise((resolve) => setTimeout(resolve, 100));
 
     expect(heard).toHaveLength(2);
@@ -82,7 +83,7 @@ describe("the DynamoDB live channel", () => {
 
     subscription.pollEvery(10);
 
-    await vi.waitFor(() => expect(heard).toEqual([0, 1, 2, 3, 4, 5, 6, 7]));
+    await eventually(() => expect(heard).toEqual([0, 1, 2, 3, 4, 5, 6, 7]));
     subscription.close();
   });
 
@@ -109,10 +110,10 @@ describe("the DynamoDB live channel", () => {
     await channel.publish("sesn_1", { type: "wake" });
 
     const [notRead, notWritten] = ["could not be read", "was not published"].map((it) => expect.stringContaining(it));
-    await vi.waitFor(() => expect(log.warnings).toEqual(expect.arrayContaining([notRead, notWritten])));
+    await eventually(() => expect(log.warnings).toEqual(expect.arrayContaining([notRead, notWritten])));
     // It looks again.
     const before = log.warnings.length;
-    await vi.waitFor(() => expect(log.warnings.length).toBeGreaterThan(before + 1));
+    await eventually(() => expect(log.warnings.length).toBeGreaterThan(before + 1));
     subscription.close();
     unreachable.destroy();
   });

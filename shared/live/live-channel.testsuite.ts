@@ -1,4 +1,5 @@
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { eventually } from "../../test/eventually.ts";
 import type { LiveChannel, LiveMessage, LiveSubscription, Preview } from "./live-channel.ts";
 
 const WAKE: LiveMessage = { type: "wake" };
@@ -47,7 +48,7 @@ export function liveChannelContract(name: string, open: () => Promise<LiveChanne
       // Not awaited one by one: the writers of previews do not wait either.
       await Promise.all(messages.map((message) => channel.publish("sesn_1", message)));
 
-      await vi.waitFor(() => expect(two).toHaveLength(22));
+      await eventually(() => expect([one.length, two.length]).toEqual([22, 22]));
       expect(one).toEqual(messages);
       expect(two).toEqual(messages);
     });
@@ -56,9 +57,9 @@ export function liveChannelContract(name: string, open: () => Promise<LiveChanne
       const heard = follow("sesn_1");
 
       await channel.publish("sesn_1", piece(0));
-      await vi.waitFor(() => expect(heard).toHaveLength(1));
+      await eventually(() => expect(heard).toHaveLength(1));
       await channel.publish("sesn_1", piece(1));
-      await vi.waitFor(() => expect(heard).toHaveLength(2));
+      await eventually(() => expect(heard).toHaveLength(2));
       await new Promise((resolve) => setTimeout(resolve, 100));
 
       expect(heard).toEqual([piece(0), piece(1)]);
@@ -70,7 +71,7 @@ export function liveChannelContract(name: string, open: () => Promise<LiveChanne
       await channel.publish("sesn_2", piece(0));
       await channel.publish("sesn_1", piece(1));
 
-      await vi.waitFor(() => expect([mine, other]).toEqual([[piece(1)], [piece(0)]]));
+      await eventually(() => expect([mine, other]).toEqual([[piece(1)], [piece(0)]]));
     });
 
     test("gives nothing that was published before the subscription", async () => {
@@ -81,7 +82,7 @@ export function liveChannelContract(name: string, open: () => Promise<LiveChanne
       const heard = follow("sesn_1");
       await channel.publish("sesn_1", piece(1));
 
-      await vi.waitFor(() => expect(heard).not.toEqual([]));
+      await eventually(() => expect(heard).not.toEqual([]));
       expect(heard).toEqual([piece(1)]);
     });
 
@@ -92,7 +93,7 @@ export function liveChannelContract(name: string, open: () => Promise<LiveChanne
 
       await channel.publish("sesn_1", WAKE);
 
-      await vi.waitFor(() => expect(open).toEqual([WAKE]));
+      await eventually(() => expect(open).toEqual([WAKE]));
       expect(closed).toEqual([]);
     });
   });

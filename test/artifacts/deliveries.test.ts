@@ -34,7 +34,7 @@ afterEach(() => {
 afterAll(async () => {
   client?.destroy();
   await server?.close();
-}, 60_000);
+});
 
 const open = () => SessionDriver.open(server, { tools: [customTool("lookup")] });
 const outboxIsDue = () => server.region.administrator.query("update outbox set claimed_until = now() - interval '1 s'");

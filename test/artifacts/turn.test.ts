@@ -98,7 +98,7 @@ test("a function that cannot read what it is asked answers the name of the failu
   const asked = await lambda.invoke(functionNamed("FetchPage").name, { url: "http://a.example/of-a-tenant" });
 
   expect(asked).toEqual({ kind: "error", type: "ZodError", message: "The function's log says more." });
-}, 60_000);
+});
 
 test("a refusal of a stream is an ordinary answer, and what no function answers the gateway does in the envelope", async () => {
   const refused = await fetch(`${server.url}/v1/sessions/sesn_none/events/stream`, { headers: { "x-api-key": "no" } });
@@ -106,7 +106,7 @@ test("a refusal of a stream is an ordinary answer, and what no function answers 
 
   expect([refused.status, await refused.json()]).toMatchObject([401, { error: { type: "authentication_error" } }]);
   expect([unknown.status, await unknown.json()]).toMatchObject([404, { error: { type: "not_found_error" } }]);
-}, 60_000);
+});
 
 test("a body that Lambda would not take is refused in the envelope, with the limit that stands before it", async () => {
   const body = (megabytes: number) => ({ name: "x", model: "test-1", system: "x".repeat(megabytes * 1024 * 1024) });
@@ -122,7 +122,7 @@ test("a body that Lambda would not take is refused in the envelope, with the lim
     400,
     { error: { message: expect.stringContaining("system") } },
   ]);
-}, 60_000);
+});
 
 test("F26: a request succeeds although the database ended every connection while its function was frozen", async () => {
   const { administrator, proxy } = server.region;
@@ -140,7 +140,7 @@ test("F26: a request succeeds although the database ended every connection while
   expect(rowCount).toBeGreaterThan(0);
   expect(after.status).toBe(200);
   expect(proxy.tokens.length).toBeGreaterThan(before);
-}, 60_000);
+});
 
 test("no secret and no word of a conversation is in a log", () => {
   const { lambda, secrets } = server.region;

@@ -45,7 +45,7 @@ export interface Frame {
   readonly data: string | null;
 }
 
-const PATIENCE_MS = 15_000;
+const PATIENCE_MS = 30_000;
 
 export class EventFeed {
   readonly response: Response;

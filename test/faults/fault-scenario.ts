@@ -25,7 +25,7 @@ import {
 import { AGENT_TOOLS, EDIT_FILE, EDIT_FILE_START, job, jobsOf, startFaultProvider } from "./fault-provider.ts";
 
 /** How long a client waits for what never comes; nothing is asserted about time. */
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 120_000;
 
 export interface Outcome {
   /** Null when the point was never reached. */

@@ -100,7 +100,7 @@ test("where no server runs, the data folder's own database is started for the co
   expect(created).toMatchObject({ code: 0 });
   const listed = await mango(settings, "--json", "workspace", "list");
   expect(JSON.parse(listed.stdout)).toEqual([JSON.parse(created.stdout)]);
-}, 60_000);
+});
 
 test("a deployed edition is reached through its function, with the same answers", async () => {
   const seen: { path: string | undefined; payload: unknown }[] = [];

@@ -9,7 +9,7 @@ import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { DiskGuard } from "../../worker/disk-guard.ts";
 import { bwrapLauncher } from "../../worker/sandbox/bwrap-launcher.ts";
 import type { Launcher, Sandbox } from "../../worker/sandbox/launcher.ts";
@@ -17,12 +17,12 @@ import { DEFAULT_LIMITS, type Limits } from "../../worker/sandbox/limits.ts";
 import { processLauncher } from "../../worker/sandbox/process-launcher.ts";
 import { Toolset } from "../../worker/tools/toolset.ts";
 import { processesOf } from "../e2e/real-server.ts";
+import { eventually } from "../eventually.ts";
 import { removeFolder } from "../remove-folder.ts";
 import { needBwrap } from "./bwrap-here.ts";
 
 const SECRET = "sk-mango-env-the-worker-knows-this";
 const MIB = 1024 ** 2;
-const soon = { timeout: 20_000, interval: 50 };
 const signal = new AbortController().signal;
 
 let root: string;
@@ -175,11 +175,11 @@ describe("processes", () => {
     const mark = `mango-bomb-${process.pid}`;
     const bomb = `bomb() { (exec -a ${mark} sleep 60) & bomb | bomb & }; bomb; wait; sleep 60`;
     const exploding = bomber.bash(bomb, 8_000);
-    await vi.waitFor(async () => expect((await processesOf(mark)).length).toBeGreaterThan(5), soon);
+    await eventually(async () => expect((await processesOf(mark)).length).toBeGreaterThan(5));
     expect((await other.bash("echo $((6 * 7)); ls /proc | grep -c '^[0-9]'")).text).toMatch(/^42\n[1-9]$/);
     expect((await processesOf(mark)).length).toBeLessThanOrEqual(64);
     expect((await exploding).isError).toBe(true);
-    await vi.waitFor(async () => expect(await processesOf(mark)).toEqual([]), soon);
+    await eventually(async () => expect(await processesOf(mark)).toEqual([]));
     expect((await bomber.bash("echo alive")).text).toBe("alive");
   });
 
@@ -196,16 +196,16 @@ describe("processes", () => {
     const running = async () => (await processesOf(mark)).filter((found) => found.command.startsWith(mark)).length;
     const session = await enter();
     await session.bash(command(mark));
-    await vi.waitFor(async () => expect(await running()).toBe(1), soon);
+    await eventually(async () => expect(await running()).toBe(1));
     expect((await session.bash("echo still here")).text).toBe("still here");
     expect(await running()).toBe(1);
     await session.call("bash", { restart: true });
-    await vi.waitFor(async () => expect(await running()).toBe(0), soon);
+    await eventually(async () => expect(await running()).toBe(0));
 
     await session.bash(command(mark));
-    await vi.waitFor(async () => expect(await running()).toBe(1), soon);
+    await eventually(async () => expect(await running()).toBe(1));
     await session.close();
-    await vi.waitFor(async () => expect(await running()).toBe(0), soon);
+    await eventually(async () => expect(await running()).toBe(0));
   });
 });
 

@@ -24,12 +24,12 @@ import {
   textOf,
   toolset,
 } from "../e2e/session-driver.ts";
+import { eventually } from "../eventually.ts";
 import { type RunningWorker, temporaryRoot, WORKER_KINDS } from "./worker-kinds.ts";
 import { startWorkerProcess } from "./worker-process.ts";
 
 /** Workers are processes that start and stop; a busy machine is not a failure. */
 const PATIENCE = 120_000;
-const soon = { timeout: 20_000 };
 let scripted: ScriptedServer;
 beforeAll(async () => {
   scripted = await startScriptedServer();
@@ -150,11 +150,11 @@ describe.each(WORKER_KINDS)("$name", { timeout: PATIENCE }, ({ check, start, sto
     await open();
     const mark = `mango-interrupted-${session.id}`;
     await session.send(message(`run \`touch begun; (exec -a ${mark} sleep ${stopsCommands ? 300 : 4})\``));
-    await vi.waitFor(() => expect(existsSync(file("begun"))).toBe(true), soon);
-    await vi.waitFor(async () => expect((await processesOf(mark)).length).toBeGreaterThan(0), soon);
+    await eventually(() => expect(existsSync(file("begun"))).toBe(true));
+    await eventually(async () => expect((await processesOf(mark)).length).toBeGreaterThan(0));
     await session.send({ type: "user.interrupt" });
     await session.until(isTurnEnd);
-    await vi.waitFor(async () => expect(await processesOf(mark)).toEqual([]), soon);
+    await eventually(async () => expect(await processesOf(mark)).toEqual([]));
     // An official worker sends the result that is no longer wanted again and again, for as long as its lease lives, and
     // runs nothing else meanwhile; only the long run waits for that.
     const runs = stopsCommands || process.env["FAULTS"] === "full";
@@ -178,7 +178,7 @@ describe.each(WORKER_KINDS)("$name", { timeout: PATIENCE }, ({ check, start, sto
     await open();
     await session.send(message("go"));
     await session.until(isIdle("requires_action"));
-    await vi.waitFor(() => expect(existsSync(file("effects"))).toBe(true), soon);
+    await eventually(() => expect(existsSync(file("effects"))).toBe(true));
     // As if the first worker had been silent for a minute.
     await scripted.server.database.pool.query(
       "update work_items set lease_expires_at = now() - interval '1 s' where lease_expires_at is not null",

@@ -5,6 +5,7 @@
 import { lstat, readFile, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { eventually } from "../../test/eventually.ts";
 import { temporaryDirectory } from "../testing/temporary.ts";
 import { Toolset } from "../tools/toolset.ts";
 import { chooseLauncher } from "./choose-launcher.ts";
@@ -13,7 +14,6 @@ import { dockerLauncher } from "./docker-launcher.ts";
 import { DEFAULT_LIMITS } from "./limits.ts";
 import { giveFolder, USER_INSTEAD_OF_ROOT } from "./user-instead-of-root.ts";
 
-const soon = { timeout: 15_000 };
 const signal = new AbortController().signal;
 
 /** `run` lives until its input closes, `exec` runs in the mounted folder, `rm` ends the container's programs. */
@@ -121,7 +121,7 @@ describe("dockerLauncher", () => {
     const tools = await Toolset.open(sandbox, {});
     const run = (input: object) => tools.run({ name: "bash", input, idempotencyKey: null }, signal);
     expect(await run({ command: "sleep 600", timeout_ms: 300 })).toMatchObject({ isError: true });
-    await vi.waitFor(async () => expect(await calls("rm")).toHaveLength(1), soon);
+    await eventually(async () => expect(await calls("rm")).toHaveLength(1));
     expect(await run({ command: "echo again" })).toEqual({ text: "again", isError: false });
     expect(await calls("run")).toHaveLength(2);
   });

@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
 import { mkdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { eventually } from "../../test/eventually.ts";
 import { processLauncher } from "../sandbox/process-launcher.ts";
 import { toolEnvironment } from "../sandbox/tool-environment.ts";
 import { noAbort, temporaryWorkspace } from "../testing/temporary.ts";
@@ -163,7 +164,7 @@ describe("limits", () => {
       isError: true,
     });
     const child = await readFile(join(workspace.path, "child"), "utf8");
-    await vi.waitFor(() => expect(isAlive(child)).toBe(false));
+    await eventually(() => expect(isAlive(child)).toBe(false));
     expect((await run({ command: "echo fresh" })).text).toBe("fresh");
   });
 
@@ -171,14 +172,14 @@ describe("limits", () => {
     const { run, workspace } = await bash();
     const abort = new AbortController();
     const result = run({ command: "sleep 300 & echo $! > child; wait" }, abort.signal);
-    const child = await vi.waitFor(async () => {
+    const child = await eventually(async () => {
       const pid = await readFile(join(workspace.path, "child"), "utf8");
       expect(pid).toMatch(/^\d+\n$/);
       return pid;
     });
     abort.abort(new StopReason("the worker is stopping"));
     expect(await result).toEqual({ text: "bash: the worker is stopping", isError: true });
-    await vi.waitFor(() => expect(isAlive(child)).toBe(false));
+    await eventually(() => expect(isAlive(child)).toBe(false));
   });
 
   it("kills background jobs when it is closed", async () => {
@@ -186,7 +187,7 @@ describe("limits", () => {
     const { text: child } = await run({ command: "sleep 300 >/dev/null & echo $!" });
     expect(isAlive(child)).toBe(true);
     tool.close();
-    await vi.waitFor(() => expect(isAlive(child)).toBe(false));
+    await eventually(() => expect(isAlive(child)).toBe(false));
   });
 });
 
