@@ -118,9 +118,9 @@ verifies("work:poll:reclaim", async () => {
       milliseconds / 1000,
     ]);
   expect(await worker.poll()).toBeNull();
-  await claimedAgo(4000);
+  await claimedAgo(2000);
   expect(await worker.poll()).toBeNull();
-  const early = await worker.claimed("?reclaim_older_than_ms=3000");
+  const early = await worker.claimed("?reclaim_older_than_ms=1500");
   expect([early.id, early.token === first.token]).toEqual([first.id, false]);
   await claimedAgo(5001);
   expect((await worker.claimed()).id).toBe(first.id);
