@@ -10,6 +10,7 @@ import {
 } from "../../test/faults/by-hand.ts";
 import { callModel } from "./call-model.ts";
 import { gateTools } from "./gate-tools.ts";
+import { executionLost } from "./reconcile.ts";
 import { runTool } from "./run-tool.ts";
 import type { ToolCall } from "./tool-executor.ts";
 import { TurnBusyError } from "./turn-errors.ts";
@@ -188,6 +189,38 @@ test("a result that comes after an interrupt is not published: the call was clos
   expect(await session.events()).toEqual(before);
   expect(before.at(-1)?.type).toBe("session.status_idle");
   expect(await session.steps()).toMatchObject([{ state: "ambiguous", is_error: true }]);
+});
+
+test("a result that comes after the turn was taken over is published before the next round is asked", async () => {
+  const { ref, steps } = await called("always_allow", {});
+  const input = { ...ref, stepId: steps[0]?.id ?? "" };
+  const started = Promise.withResolvers<void>();
+  const page = Promise.withResolvers<{ content: string; isError: boolean }>();
+  hand.runTool = () => {
+    started.resolve();
+    return page.promise;
+  };
+  const running = runTool(hand.product, input);
+  await started.promise;
+  await executionLost(hand.product, ref);
+  const next = await session.ref();
+  expect(next.segment).toBe(2);
+  await expect(runTool(hand.product, { ...input, ...next })).rejects.toThrow(TurnBusyError);
+
+  page.resolve({ content: '[{"type":"text","text":"a page"}]', isError: false });
+  await running;
+  await runTool(hand.product, { ...input, ...next });
+  hand.replies.push(answers("end_turn", text("Read.")));
+  expect(await callModel(hand.product, next)).toEqual({ ...next, next: "end" });
+
+  expect((await session.types()).slice(-5)).toEqual([
+    "span.model_request_end",
+    "agent.tool_result",
+    "span.model_request_start",
+    "agent.message",
+    "span.model_request_end",
+  ]);
+  expect(await results()).toMatchObject([{ payload: { content: [{ type: "text", text: "a page" }] } }]);
 });
 
 test("a call of another turn, or of none, is nobody's", async () => {

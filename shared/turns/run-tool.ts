@@ -11,7 +11,7 @@ import { refuse } from "./gate-tools.ts";
 import { isJudged } from "./judge-calls.ts";
 import type { ToolOutcome } from "./tool-executor.ts";
 import { TurnBusyError } from "./turn-errors.ts";
-import { type LockedTurn, lockTurn } from "./turn-row.ts";
+import { isActive, type LockedTurn, lockTurn } from "./turn-row.ts";
 
 /** Long enough for any server-side tool; a started step is judged only after it. */
 const LEASE_SECONDS = 15 * 60;
@@ -75,6 +75,10 @@ async function dispatch(product: Product, step: ToolStep, { session, turn }: Loc
   }
 }
 
+/**
+ * Stores what the call came to. A segment that lost its turn stores it too, and then its event with it: whoever took the
+ * turn over finds the call settled and would never say so.
+ */
 async function settle(
   product: Product,
   ref: { turnId: string; segment: number },
@@ -99,7 +103,8 @@ async function settle(
       resultEventId: eventId,
       provenance: outcome?.provenance ?? null,
     });
-    if (!first || !locked.owned) {
+    // An ended turn has answered each of its published calls.
+    if (!first || !isActive(locked.turn.state) || locked.session.deletingAt !== null) {
       return null;
     }
     const unit = new SessionUnit(transaction, locked.session);
