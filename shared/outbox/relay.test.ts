@@ -5,6 +5,7 @@ import { inTransaction } from "../db/transaction.ts";
 import { awaitActions } from "../turns/await-actions.ts";
 import { callModel } from "../turns/call-model.ts";
 import { gateTools } from "../turns/gate-tools.ts";
+import { executionLost } from "../turns/reconcile.ts";
 import { claimDue, type OutboxRow, queueRelease } from "./outbox.ts";
 import { relayAfterCommit, relayDue } from "./relay.ts";
 
@@ -131,6 +132,22 @@ async function parked(): Promise<{
   const result = { type: "user.custom_tool_result", custom_tool_use_id: eventId };
   return { ref, answer: async () => (await session.send(result)).outbox };
 }
+
+test("a start's row goes with the segment's first look, also where there is nothing to do but to wait on", async () => {
+  const { ref } = await parked();
+  await executionLost(hand.product, ref);
+  const next = { ...ref, segment: 2 };
+  expect(await session.outbox()).toEqual([{ kind: "start", segment: 2, task_token: null }]);
+
+  expect(await callModel(hand.product, next)).toEqual({ ...next, next: "tools" });
+
+  expect(await session.outbox()).toEqual([]);
+  await gateTools(hand.product, next);
+  await awaitActions(hand.product, { ...next, taskToken: "second", round: 1 });
+  await expireClaims();
+  expect(await relayDue(hand.product)).toBe(0);
+  expect(await session.turn()).toMatchObject({ segment: 2, state: "parked", task_token: "second" });
+});
 
 test("a release whose token is stale, of a turn that stands where it was: the next segment takes over", async () => {
   const { ref, answer } = await parked();

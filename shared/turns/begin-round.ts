@@ -57,13 +57,14 @@ export async function beginRound(
     return { kind: "known", next: "stop" };
   }
   const { session, turn } = locked;
+  // Whatever it finds: a segment that goes on waiting has been started too.
+  await acknowledge(transaction, { turnId: turn.id, segment: turn.segment });
   const unit = new SessionUnit(transaction, session);
   const round = await latestRound(transaction, turn.id);
   const step = await nextStep(transaction, unit, turn, round);
   if (step.kind !== "request") {
     return step;
   }
-  await acknowledge(transaction, { turnId: turn.id, segment: turn.segment });
   const through = { turn: turn.ordinal, entry: END_OF_TURN };
   const transcript = await readTranscript(transaction, { threadId: turn.threadId, through });
   const body = buildRequest(session.runtime, transcript);
