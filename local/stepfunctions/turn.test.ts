@@ -140,6 +140,33 @@ describe("a turn", () => {
     expect(called()).toEqual(["CallModel", "Backoff"]);
   });
 
+  it("does not ask the model sooner because the wait for the provider cannot be begun", async () => {
+    const throttled = Array.from({ length: 3 }, () => new Error("throttled"));
+    const { ended, called, clock } = await turn({
+      CallModel: [{ ...TURN, next: "retry", delaySeconds: 60, retry: 1 }, end],
+      Backoff: throttled,
+      CompleteTurn: [stop],
+    });
+    for (const seconds of [5, 10, 20]) await clock.elapse(seconds * 1000);
+    await expect.poll(() => called().filter((name) => name === "Backoff")).toHaveLength(4);
+    await clock.elapse(60_000);
+    expect(await ended()).toMatchObject({ status: "SUCCEEDED" });
+    expect(called()).toEqual(["CallModel", "Backoff", "Backoff", "Backoff", "Backoff", "CallModel", "CompleteTurn"]);
+  });
+
+  it("fails when the wait for the provider cannot be begun for a quarter of an hour", async () => {
+    const failures = Array.from({ length: 9 }, () => Object.assign(new Error("broken"), { name: "Lambda.Unknown" }));
+    const { ended, calls, clock } = await turn({
+      CallModel: [{ ...TURN, next: "retry", delaySeconds: 3_600, retry: 1 }],
+      Backoff: failures,
+      FailTurn: [stop],
+    });
+    for (const seconds of [5, 10, 20, 40, 80, 160, 300, 300]) await clock.elapse(seconds * 1000);
+    expect(await ended()).toMatchObject({ status: "SUCCEEDED", output: stop });
+    expect(calls.map(([name]) => name)).toEqual(["CallModel", ...failures.map(() => "Backoff"), "FailTurn"]);
+    expect(calls.at(-1)).toEqual(["FailTurn", { ...TURN, error: "Lambda.Unknown" }]);
+  });
+
   it("asks a busy round again after two seconds, then three", async () => {
     const busy = Object.assign(new Error("busy"), { name: "TurnBusyError" });
     const { ended, called, clock } = await turn({ CallModel: [busy, busy, end], CompleteTurn: [stop] });

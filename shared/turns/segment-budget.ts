@@ -6,7 +6,7 @@
 const SEGMENT_EVENTS = 20_000;
 
 /** Most history events of one round without server-side calls, provider retries included. */
-export const ROUND_EVENTS = 1150;
+export const ROUND_EVENTS = 1350;
 
 /** Most history events of one server-side call. */
 export const CALL_EVENTS = 70;
