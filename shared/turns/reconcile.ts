@@ -27,6 +27,9 @@ export async function executionLost(product: Product, ref: TurnRef): Promise<voi
 /**
  * Looks for turns that have not moved for `idleSeconds` and asks whether their execution is still there. Turns with a
  * message under way, with a live provider call, or hibernated are none of these. Returns how many were taken over.
+ *
+ * One look takes up 200. Many more may wait for people, each with an execution that is well: they come after the turns
+ * that should be moving, and by lot among themselves, so that none is always passed over.
  */
 export async function reconcile(product: Product, params: { readonly idleSeconds: number }): Promise<number> {
   const { rows } = await product.database.query<{ id: string; segment: number }>(
@@ -36,7 +39,7 @@ export async function reconcile(product: Product, params: { readonly idleSeconds
         and not exists (select 1 from outbox o where o.turn_id = t.id)
         and not exists (select 1 from provider_calls c
                          where c.turn_id = t.id and c.state = 'started' and c.lease_expires_at > clock_timestamp())
-      order by s.last_processed_at limit 200`,
+      order by t.state = 'parked', random() limit 200`,
     [params.idleSeconds],
   );
   let lost = 0;
