@@ -29,7 +29,7 @@ export interface Product {
    * deletion): it has neither succeeded nor failed.
    */
   readonly turnEnded?: (outcome: TurnOutcome) => void;
-  /** How long a started provider call is its owner's without a renewal, in seconds; then it may be asked again. */
+  /** How long a started call, to the provider or of a tool of ours, is its owner's without a renewal, in seconds. */
   readonly leaseSeconds: number;
 }
 

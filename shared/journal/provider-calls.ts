@@ -99,6 +99,9 @@ export async function stillOwned(database: Transaction, callId: string): Promise
 /** Ends every lease: for a server that knows itself to be the only one, at its start. Their calls are judged at once. */
 export async function expireLeases(database: Transaction): Promise<void> {
   await database.query("update provider_calls set lease_expires_at = clock_timestamp() where state = 'started'");
+  await database.query(
+    "update tool_steps set lease_expires_at = clock_timestamp() where state = 'started' and owner = 'platform_managed'",
+  );
 }
 
 /** Whether somebody works on the turn: a provider call of it is under way, or its calls are being judged. */

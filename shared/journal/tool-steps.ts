@@ -254,3 +254,28 @@ export async function startStep(
   }
   return rows[0]?.live ? "busy" : "lost";
 }
+
+/** Keeps the lease of a running step; false when it has been answered, closed or judged by somebody else. */
+export async function renewStep(
+  database: Transaction,
+  params: { readonly stepId: string; readonly owner: string; readonly leaseSeconds: number },
+): Promise<boolean> {
+  const { rowCount } = await database.query(
+    `update tool_steps set lease_expires_at = clock_timestamp() + make_interval(secs => $3)
+      where id = $1 and run_owner = $2 and state = 'started'`,
+    [params.stepId, params.owner, params.leaseSeconds],
+  );
+  return rowCount === 1;
+}
+
+/** The same look without writing. */
+export async function stillRuns(
+  database: Transaction,
+  params: { readonly stepId: string; readonly owner: string },
+): Promise<boolean> {
+  const { rowCount } = await database.query(
+    "select 1 from tool_steps where id = $1 and run_owner = $2 and state = 'started'",
+    [params.stepId, params.owner],
+  );
+  return rowCount === 1;
+}

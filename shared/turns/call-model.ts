@@ -8,13 +8,11 @@ import { pinnedProfile } from "../permissions/runtime.ts";
 import type { Product } from "../product.ts";
 import { type BegunRound, beginRound } from "./begin-round.ts";
 import { abandonRound, completeRound, type Finished, failRound } from "./finish-round.ts";
+import { keepLease } from "./keep-lease.ts";
 import { previewPublisher } from "./previews.ts";
 import { storeOutcome } from "./store-outcome.ts";
 import { TurnBusyError } from "./turn-errors.ts";
 import { assertSendable, assertUsable } from "./usable-response.ts";
-
-/** How often a running call looks whether it still owns its turn; an interrupt reaches it within a second. */
-const FENCE_MS = 1000;
 
 /** What an invocation keeps for itself of its time: to give up a request that is still running, and to write that down. */
 const LAST_WORDS_MS = 60_000;
@@ -74,7 +72,13 @@ async function request(
 ): Promise<Finished> {
   const abort = new AbortController();
   const disarm = abortInTime(deadline, abort);
-  const stopWatching = watchFence(product, begun.callId, abort);
+  const { callId } = begun;
+  const { database, leaseSeconds, owner } = product;
+  const lease = {
+    renew: () => renewLease(database, { callId, owner, leaseSeconds }),
+    look: () => stillOwned(database, callId),
+  };
+  const stopWatching = keepLease(product, lease, { id: callId, abort });
   const previews = previewPublisher(product.live, begun);
   try {
     assertSendable(begun.body, pinnedProfile(begun.session.runtime).max_request_bytes);
@@ -123,33 +127,4 @@ function outOfTime({ usage }: ModelAborted): ModelError {
     retryable: false,
     usage,
   });
-}
-
-/**
- * Looks every second whether the turn is still ours and aborts the request when it is not; keeps the lease on the way.
- * A look that fails (a lost connection) is no verdict: the next one decides, and the fence in the database stands.
- */
-function watchFence(product: Product, callId: string, abort: AbortController): () => void {
-  let looks = 0;
-  const renewEvery = Math.max(1, Math.floor(product.leaseSeconds / 3));
-  const look = async () => {
-    looks += 1;
-    const params = { callId, owner: product.owner, leaseSeconds: product.leaseSeconds };
-    try {
-      const owned =
-        looks % renewEvery === 0
-          ? await renewLease(product.database, params)
-          : await stillOwned(product.database, callId);
-      if (!owned) {
-        abort.abort();
-      }
-    } catch (error) {
-      product.log.warn("The fence could not be read; the next look decides.", {
-        call_id: callId,
-        error: (error as Error).name,
-      });
-    }
-  };
-  const timer = setInterval(() => void look(), FENCE_MS);
-  return () => clearInterval(timer);
 }

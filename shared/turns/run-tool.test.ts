@@ -8,6 +8,7 @@ import {
   text,
   use,
 } from "../../test/faults/by-hand.ts";
+import { expireLeases as expireAllLeases } from "../journal/provider-calls.ts";
 import { callModel } from "./call-model.ts";
 import { gateTools } from "./gate-tools.ts";
 import { executionLost } from "./reconcile.ts";
@@ -148,6 +149,55 @@ test("a call whose process was lost is ambiguous: never run twice, and the model
   expect(JSON.parse(hand.requests.at(-1) ?? "").messages.at(-1).content).toMatchObject([
     { type: "tool_result", tool_use_id: "toolu_0", is_error: true },
   ]);
+});
+
+/** A call that runs until the test answers it, with what it was given. */
+async function running() {
+  const { ref, steps } = await called("always_allow", {});
+  const input = { ...ref, stepId: steps[0]?.id ?? "" };
+  const started = Promise.withResolvers<ToolCall>();
+  const page = Promise.withResolvers<{ content: string; isError: boolean }>();
+  hand.runTool = (call) => {
+    started.resolve(call);
+    return page.promise;
+  };
+  const ended = runTool({ ...hand.product, leaseSeconds: 3 }, input);
+  return { input, call: await started.promise, page, ended };
+}
+
+test("the lease of a call is seconds long, and kept while the call runs", async () => {
+  const { page, ended } = await running();
+  await expireLeases();
+  await expect.poll(leases, { timeout: 10_000 }).toEqual([{ state: "started", run_owner: "by-hand", live: true }]);
+  const { rows } = await hand.database.pool.query(
+    "select lease_expires_at < now() + interval '4 s' as soon from tool_steps where session_id = $1",
+    [session.id],
+  );
+  expect(rows).toEqual([{ soon: true }]);
+  page.resolve({ content: "[]", isError: false });
+  await ended;
+  expect(await session.steps()).toMatchObject([{ state: "completed" }]);
+});
+
+test("a server that starts alone judges at once what an earlier one was running", async () => {
+  const { input, page, ended } = await running();
+  await expireAllLeases(hand.database.pool);
+
+  await runTool(hand.product, input);
+
+  expect(await session.steps()).toMatchObject([{ state: "ambiguous", result: UNKNOWN }]);
+  page.resolve({ content: "[]", isError: false });
+  await ended;
+});
+
+test("an interrupt reaches a call that is under way", async () => {
+  const { call, page, ended } = await running();
+  expect(call.signal.aborted).toBe(false);
+  await session.send({ type: "user.interrupt" });
+  await expect.poll(() => call.signal.aborted, { timeout: 10_000 }).toBe(true);
+  page.reject(call.signal.reason);
+  await ended;
+  expect((await session.types()).at(-1)).toBe("session.status_idle");
 });
 
 test("an executor that throws leaves the call ambiguous and its sibling alone", async () => {

@@ -1,7 +1,15 @@
 import type { RunToolInput } from "../../statemachines/turn-payload.ts";
 import { derivedId } from "../contract/ids.ts";
 import { inTransaction } from "../db/transaction.ts";
-import { isSettled, settleStep, startStep, stepById, type ToolStep } from "../journal/tool-steps.ts";
+import {
+  isSettled,
+  renewStep,
+  settleStep,
+  startStep,
+  stepById,
+  stillRuns,
+  type ToolStep,
+} from "../journal/tool-steps.ts";
 import { splice } from "../ledger/event.ts";
 import { deniedText } from "../permissions/gate.ts";
 import type { Product } from "../product.ts";
@@ -9,12 +17,13 @@ import { SessionUnit } from "../sessions/session-unit.ts";
 import { END_OF_TURN, readTranscript } from "../transcript/transcript.ts";
 import { refuse } from "./gate-tools.ts";
 import { isJudged } from "./judge-calls.ts";
+import { keepLease } from "./keep-lease.ts";
 import type { ToolOutcome } from "./tool-executor.ts";
 import { TurnBusyError } from "./turn-errors.ts";
 import { isActive, type LockedTurn, lockTurn } from "./turn-row.ts";
 
-/** Long enough for any server-side tool; a started step is judged only after it. */
-const LEASE_SECONDS = 15 * 60;
+/** Long enough for any server-side tool. */
+const LONGEST_MS = 15 * 60_000;
 
 /**
  * The handler of state RunTool: runs one server-side call through the operation journal,
@@ -31,7 +40,7 @@ export async function runTool(product: Product, input: RunToolInput): Promise<vo
     const started = await startStep(transaction, {
       stepId: found.id,
       owner: product.owner,
-      leaseSeconds: LEASE_SECONDS,
+      leaseSeconds: product.leaseSeconds,
       judged: isJudged(locked.session, found),
     });
     if (started === "busy") {
@@ -55,12 +64,19 @@ export async function runTool(product: Product, input: RunToolInput): Promise<vo
 /** Null when nobody knows what happened. */
 async function dispatch(product: Product, step: ToolStep, { session, turn }: LockedTurn): Promise<ToolOutcome | null> {
   const through = { turn: turn.ordinal, entry: END_OF_TURN };
+  const abort = new AbortController();
+  const { database, leaseSeconds, owner } = product;
+  const lease = {
+    renew: () => renewStep(database, { stepId: step.id, owner, leaseSeconds }),
+    look: () => stillRuns(database, { stepId: step.id, owner }),
+  };
+  const stopWatching = keepLease(product, lease, { id: step.id, abort });
   try {
     return await product.tools.run({
       name: step.name,
       input: step.input,
       idempotencyKey: step.idempotencyKey,
-      signal: AbortSignal.timeout(LEASE_SECONDS * 1000),
+      signal: AbortSignal.any([abort.signal, AbortSignal.timeout(LONGEST_MS)]),
       session: {
         tools: session.runtime.tools,
         readTranscript: () => readTranscript(product.database, { threadId: turn.threadId, through }),
@@ -72,6 +88,8 @@ async function dispatch(product: Product, step: ToolStep, { session, turn }: Loc
       error: (error as Error).name,
     });
     return null;
+  } finally {
+    stopWatching();
   }
 }
 
