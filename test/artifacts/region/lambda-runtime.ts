@@ -70,13 +70,15 @@ function call(
   });
 }
 
+/** As strict as AWS's own was before it was written anew for Node 24: an error that it cannot read has no name. */
 function described(error: unknown): string {
-  const { name, message, stack } = (error ?? {}) as Partial<Error>;
-  return JSON.stringify({
-    errorType: name ?? "unknown",
-    errorMessage: message ?? String(error),
-    trace: stack?.split("\n") ?? [],
-  });
+  if (!(error instanceof Error)) {
+    return JSON.stringify({ errorType: typeof error, errorMessage: String(error), trace: [] });
+  }
+  const { name, message, stack } = error;
+  return stack === undefined
+    ? JSON.stringify({ errorType: "handled", errorMessage: "The error has no stack." })
+    : JSON.stringify({ errorType: name, errorMessage: message, trace: stack.split("\n") });
 }
 
 const text = (value: string | string[] | undefined) => String(value ?? "");
