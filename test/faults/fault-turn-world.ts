@@ -356,10 +356,12 @@ export class TurnWorld {
       for (const { eventId, need, owner } of await this.openActions()) {
         await this.post([need === "confirmation" ? allow(eventId) : result(eventId, owner)], true);
       }
+      const later = pass % 10 === 9;
       for (const execution of this.executions.waiting) {
-        if (execution.state === "Backoff") await this.timeOut(execution);
+        // An answer that Step Functions took and lost all the same is found when the wait's day is over.
+        if (execution.state === "Backoff" || later) await this.timeOut(execution);
       }
-      if (pass % 10 === 9) await reconcile(this.product, { idleSeconds: 0 });
+      if (later) await reconcile(this.product, { idleSeconds: 0 });
     }
     await this.check();
     const reasons = ["end_turn", "refusal", "retries_exhausted"];
