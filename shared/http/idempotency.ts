@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import { Conflict, InvalidRequest } from "../contract/errors.ts";
+import { Conflict, InvalidRequest, NotFound } from "../contract/errors.ts";
 import { inTransaction, type Transaction } from "../db/transaction.ts";
 import type { Product } from "../product.ts";
 import type { Env } from "./auth.ts";
@@ -16,6 +16,14 @@ export interface Answer<Effect> {
   readonly effect: Effect | null;
 }
 
+/** A request's work, in its transaction. */
+type Work<Effect> = (transaction: Transaction) => Promise<{
+  readonly body: string;
+  readonly effect: Effect;
+  /** The session that the answer is of: when it is deleted nobody is told the answer again. */
+  readonly sessionId?: string;
+}>;
+
 /**
  * Runs a creating request in one transaction, together with its `Idempotency-Key` if it has one: the same key and
  * request gets the first answer, the same key and another request is a 409. Of two at once the second waits for the
@@ -25,7 +33,7 @@ export interface Answer<Effect> {
 export async function idempotently<Effect>(
   product: Pick<Product, "database">,
   context: Context<Env>,
-  work: (transaction: Transaction) => Promise<{ readonly body: string; readonly effect: Effect }>,
+  work: Work<Effect>,
 ): Promise<Answer<Effect>> {
   const key = context.req.header("idempotency-key");
   if (key === undefined) {
@@ -48,11 +56,10 @@ export async function idempotently<Effect>(
       return { body: await firstAnswer(transaction, { workspaceId, key, digest }), effect: null };
     }
     const answer = await work(transaction);
-    await transaction.query("update idempotency_keys set response = $3 where workspace_id = $1 and key = $2", [
-      workspaceId,
-      key,
-      answer.body,
-    ]);
+    await transaction.query(
+      "update idempotency_keys set response = $3, session_id = $4 where workspace_id = $1 and key = $2",
+      [workspaceId, key, answer.body, answer.sessionId ?? null],
+    );
     return answer;
   });
 }
@@ -61,13 +68,16 @@ async function firstAnswer(
   transaction: Transaction,
   params: { workspaceId: string; key: string; digest: Buffer },
 ): Promise<string> {
-  const { rows } = await transaction.query<{ request_digest: Buffer; response: string }>(
+  const { rows } = await transaction.query<{ request_digest: Buffer; response: string | null }>(
     "select request_digest, response from idempotency_keys where workspace_id = $1 and key = $2",
     [params.workspaceId, params.key],
   );
   const first = rows[0];
   if (first === undefined || !first.request_digest.equals(params.digest)) {
     throw new Conflict("Idempotency-Key: this key was used with another request.");
+  }
+  if (first.response === null) {
+    throw new NotFound("Idempotency-Key: the session of this key's first request has been deleted.");
   }
   return first.response;
 }

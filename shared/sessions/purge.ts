@@ -66,6 +66,8 @@ async function purgeContent(transaction: Transaction, sessionId: string): Promis
     "delete from events where session_id = $1",
     "delete from transcript_entries where session_id = $1",
     "delete from session_runtimes where session_id = $1",
+    // Not the keys: a repeat must not make anew what was made and deleted.
+    "update idempotency_keys set response = null where session_id = $1",
     "update tool_steps set input = '{}', result = null, provenance = null where session_id = $1",
     "update rounds set stop_details = null where session_id = $1",
     "update sessions set title = null, metadata = '{}', agent = '{}', runtime = '{}' where id = $1",

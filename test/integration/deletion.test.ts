@@ -91,6 +91,34 @@ test("a deleted session loses what was said at once and what was done after the 
   expect((await server.request(`/v1/environments/${server.environmentId}`)).status).toBe(200);
 });
 
+test("answers that are kept for repeats go with what was said, and a repeat makes nothing anew", async () => {
+  const { pool } = server.database;
+  const like = await SessionDriver.open(server);
+  like.close();
+  const { agent } = (await (await server.request(`/v1/sessions/${like.id}`)).json()) as { agent: { id: string } };
+  const post = (path: string, key: string, body: object) =>
+    server.request(path, { method: "POST", headers: { "idempotency-key": key }, json: body });
+  const create = () =>
+    post("/v1/sessions", "made", { agent: agent.id, environment_id: server.environmentId, title: "The plan" });
+  const { id } = (await (await create()).json()) as { id: string };
+  const send = () => post(`/v1/sessions/${id}/events`, "said", { events: [message("the secret word")] });
+  const first = await send();
+  expect(first.status).toBe(200);
+  expect(await (await send()).json()).toEqual(await first.json());
+  await expect
+    .poll(async () => (await server.request(`/v1/sessions/${id}`, { method: "DELETE" })).status, { timeout: 15_000 })
+    .toBe(200);
+
+  await purgeDeleted(pool, { contentAfterSeconds: 0, journalAfterDays: NEVER });
+
+  const { rows } = await pool.query("select key, response from idempotency_keys order by key");
+  expect(rows).toEqual([
+    { key: "made", response: null },
+    { key: "said", response: null },
+  ]);
+  expect([(await create()).status, (await send()).status]).toEqual([404, 404]);
+});
+
 test("a running session cannot be deleted, and nothing of a living one can be removed", async () => {
   const session = await SessionDriver.open(server);
   await session.send(message("stay"));

@@ -62,7 +62,7 @@ export function eventRoutes(product: Product): OpenAPIHono<Env> {
       }
       const made = await idempotently(product, context, async (transaction) => {
         const admitted = await admitEvents(transaction, { workspaceId, sessionId, events, sender: principal });
-        return { body: `{"data":[${admitted.events.join(",")}]}`, effect: admitted };
+        return { body: `{"data":[${admitted.events.join(",")}]}`, effect: admitted, sessionId };
       });
       if (made.effect !== null) {
         await announce(product, sessionId, made.effect);

@@ -81,7 +81,8 @@ export function sessionRoutes(product: Product): OpenAPIHono<Env> {
           capabilities: capabilitiesOf(product),
           body: asked,
         });
-        return { body: JSON.stringify(session), effect: { sessionId: session.id, admitted } };
+        const sessionId = session.id;
+        return { body: JSON.stringify(session), effect: { sessionId, admitted }, sessionId };
       });
       if (made.effect?.admitted != null) {
         await announce(product, made.effect.sessionId, made.effect.admitted);
