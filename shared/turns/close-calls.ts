@@ -30,8 +30,12 @@ export async function closeOpenCalls(
   await closeCalls(transaction, unit, turn, await openCalls(transaction, turn), why);
 }
 
+/** What a call's result says that ended before anybody could begin it. */
+const NOT_RUN = "The call was not run: its turn ended before.";
+
 /**
- * Closes these calls as ambiguous and resolves what the turn awaited of them. The ledger gets a server-authored result
+ * Closes these calls, as ambiguous where somebody may have begun them, and resolves what the turn awaited of them. The
+ * ledger gets a server-authored result
  * for each: clients that replay history, the official workers among them, run every allowed call that has none. Its id
  * derives from the call, so a repeat cannot add a second. The caller holds the session's lock.
  */
@@ -43,17 +47,19 @@ export async function closeCalls(
   why: string,
 ): Promise<void> {
   const actions = await actionsOfSteps(transaction, turn.sessionId, calls);
-  const content = JSON.stringify([{ type: "text", text: why }]);
   for (const step of calls) {
+    const open = actions.filter((one) => isOpenAction(one, step));
+    const unbegun = isUnbegun(step, open);
+    const content = JSON.stringify([{ type: "text", text: unbegun ? NOT_RUN : why }]);
     const eventId = derivedId("sevt", step.id, "tool_result");
     await settleStep(transaction, {
       stepId: step.id,
-      state: "ambiguous",
+      state: unbegun ? "completed" : "ambiguous",
       result: content,
       isError: true,
       resultEventId: eventId,
     });
-    for (const action of actions.filter((one) => isOpenAction(one, step))) {
+    for (const action of open) {
       await resolveAction(transaction, {
         sessionId: turn.sessionId,
         eventId: step.eventId,
@@ -70,6 +76,13 @@ export async function closeCalls(
       payload: splice({ [field]: step.eventId }, { content, is_error: "true" }),
     });
   }
+}
+
+/** Whether nobody can have begun the call: a person is still asked about it, or it is ours to start and was not. */
+function isUnbegun(step: ToolStep, open: readonly PendingAction[]): boolean {
+  return (
+    open.some(({ need }) => need === "confirmation") || (step.owner === "platform_managed" && step.state === "prepared")
+  );
 }
 
 function isOpenAction(action: PendingAction, step: ToolStep): boolean {

@@ -13,7 +13,8 @@ import type { TurnRow } from "./turn-row.ts";
  * handler that is still at work finds that it lost the turn and leaves no trace but its cost, so StopExecution is never
  * needed, and whichever commits first, the interrupt or the completion, wins.
  *
- * Completed results are kept, unpublished calls are dropped, open calls are closed as ambiguous, an open span is ended.
+ * Completed results are kept, unpublished calls are dropped, open calls are closed (as ambiguous where somebody may have
+ * begun them), an open span is ended.
  */
 export async function interruptTurn(
   transaction: Transaction,

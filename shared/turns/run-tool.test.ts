@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { ask, toolset } from "../../test/e2e/session-driver.ts";
 import {
   answers,
   type ByHand,
@@ -32,6 +33,7 @@ beforeEach(() => {
 });
 
 const go = { type: "user.message", content: [{ type: "text", text: "go" }] };
+const NOT_RUN = "The call was not run: its turn ended before.";
 const UNKNOWN = '[{"type":"text","text":"The call broke off, and whether it took effect is unknown."}]';
 
 /** A session whose model has called the server's tool, its policy applied. */
@@ -218,6 +220,44 @@ test("a call of an interrupted turn is not begun", async () => {
   await session.send({ type: "user.interrupt" });
   await runTool(hand.product, { ...ref, stepId: steps[0]?.id ?? "" });
   expect(ran).toEqual([]);
+  // Of this one it is known, and said, that nothing happened.
+  expect(await session.steps()).toMatchObject([{ state: "completed", is_error: true }]);
+  expect(await results()).toMatchObject([{ payload: { is_error: true, content: [{ text: NOT_RUN }] } }]);
+});
+
+test("a call that nobody had allowed is closed as not run, whoever would have run it; an allowed one as unknown", async () => {
+  session = await hand.open([toolset(ask("bash"))], [{ ...SERVER_TOOL, policy: "always_ask" }]);
+  hand.replies.push(
+    answers(
+      "tool_use",
+      use("toolu_0", "bash"),
+      use("toolu_1", "bash"),
+      use("toolu_2", "read"),
+      use("toolu_3", "fetch_page"),
+    ),
+  );
+  await session.send(go);
+  const ref = await session.ref();
+  await callModel(hand.product, ref);
+  await gateTools(hand.product, ref);
+  const [, allowed] = await session.waiting();
+  await session.send({ type: "user.tool_confirmation", tool_use_id: allowed, result: "allow" });
+
+  await session.send({ type: "user.interrupt" });
+
+  expect((await session.steps()).map(({ state }) => state)).toEqual([
+    "completed",
+    "ambiguous",
+    "ambiguous",
+    "completed",
+  ]);
+  const closed = (await session.events()).filter(({ type }) => type.endsWith("tool_result"));
+  expect(closed.map(({ type, payload }) => [type, payload.content[0].text === NOT_RUN])).toEqual([
+    ["user.tool_result", true],
+    ["user.tool_result", false],
+    ["user.tool_result", false],
+    ["agent.tool_result", true],
+  ]);
 });
 
 test("a result that comes after an interrupt is not published: the call was closed, and the session is quiet", async () => {
