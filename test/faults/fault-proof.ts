@@ -129,6 +129,11 @@ export async function provesRest(
     "tool_steps where session_id = $1 and permission is not null and result is null",
   );
   await count(
+    "published tool calls whose end no event tells",
+    `tool_steps s where session_id = $1 and permission is not null and not exists (
+       select 1 from events e where e.session_id = s.session_id and e.id = s.result_event_id)`,
+  );
+  await count(
     "sessions with two live work items",
     "(select 1 from work_items where session_id = $1 and state in ('queued', 'starting', 'active') having count(*) > 1) as two",
   );
