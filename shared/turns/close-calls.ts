@@ -35,9 +35,9 @@ const NOT_RUN = "The call was not run: its turn ended before.";
 
 /**
  * Closes these calls, as ambiguous where somebody may have begun them, and resolves what the turn awaited of them. The
- * ledger gets a server-authored result
- * for each: clients that replay history, the official workers among them, run every allowed call that has none. Its id
- * derives from the call, so a repeat cannot add a second. The caller holds the session's lock.
+ * ledger gets a server-authored result for each: clients that replay history, the official workers among them, run every
+ * allowed call that has none. Its id derives from the call, so a repeat cannot add a second. The caller holds the
+ * session's lock.
  */
 export async function closeCalls(
   transaction: Transaction,
