@@ -43,20 +43,21 @@ export async function activate(options: ActivationOptions, stop: AbortSignal): P
           tools.stopPrograms(why);
         },
       });
+      const runner = new SessionToolRunner({
+        client,
+        sessionId,
+        tools,
+        journal,
+        log,
+        maxIdleMs: options.maxIdleMs,
+        drainMs: options.drainMs,
+        sendWindowMs: () => lease.ttlMs,
+        mayDeliver: () => !lease.lost,
+      });
       try {
-        const runner = new SessionToolRunner({
-          client,
-          sessionId,
-          tools,
-          journal,
-          log,
-          maxIdleMs: options.maxIdleMs,
-          drainMs: options.drainMs,
-          sendWindowMs: () => lease.ttlMs,
-          mayDeliver: () => !lease.lost,
-        });
         return await runner.run(stop);
       } finally {
+        if (runner.leavesBegun) lease.leaveToRunOut();
         guard.close();
         tools.close();
       }

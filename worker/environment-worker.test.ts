@@ -69,6 +69,22 @@ describe("EnvironmentWorker", () => {
     expect(rest.at(-1)?.body).toEqual({ force: true });
   });
 
+  it("does not confirm a stop while a call that it began has no answer: only the lease's end tells of an unknown effect", async () => {
+    const { server, stop, run } = await start({ drainMs: 300 });
+    const refusal = failure(503, "api_error", { "x-should-retry": "false" });
+    for (let n = 0; n < 20; n += 1) server.next("POST /v1/sessions/sesn_1/events", refusal);
+    server.append("sesn_1", call("bash", { command: "echo done" }));
+    server.enqueue("sesn_1");
+    const done = run();
+    await vi.waitFor(() => expect(server.calls()).toContain("POST /v1/sessions/sesn_1/events"), soon);
+
+    stop.abort();
+    await done;
+
+    expect(server.results("sesn_1")).toEqual([]);
+    expect(server.calls().filter((made) => made.endsWith("/stop"))).toEqual([]);
+  });
+
   it("does not run tools of a terminated session", async () => {
     const { server, run } = await start();
     server.append("sesn_1", call("bash", { command: "true" }));

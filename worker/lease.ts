@@ -32,6 +32,7 @@ export class Lease {
   readonly #now: () => number;
   readonly #over = new AbortController();
   #end: LeaseEnd | null = null;
+  #confirmsStop = true;
   #last = NO_HEARTBEAT;
   #intervalMs = FIRST_INTERVAL_MS;
   #ttlMs = FIRST_TTL_MS;
@@ -71,12 +72,24 @@ export class Lease {
     this.#keeping = this.#keep();
   }
 
-  /** Ends the heartbeats and confirms the stop, unless the item is no longer ours to stop. */
+  /**
+   * A call was begun and the server has no result of it. A confirmed stop says that what is open was not begun, and
+   * hands it to the next worker; a lease that runs out has it closed, its effect unknown.
+   */
+  leaveToRunOut(): void {
+    this.#confirmsStop = false;
+  }
+
+  /** Ends the heartbeats and confirms the stop, unless the item is no longer ours to stop, or left to run out. */
   async release(): Promise<void> {
     this.#finish("released");
     await this.#keeping;
     const { client, environmentId, workId, log } = this.#options;
     if (this.lost) return;
+    if (!this.#confirmsStop) {
+      log.warn("a call was begun and its result not accepted; the lease is left to run out", { work: workId });
+      return;
+    }
     try {
       await client.beta.environments.work.stop(
         workId,

@@ -64,6 +64,8 @@ export class SessionToolRunner {
   /** Calls that are queued, running or done here; each is taken once. */
   readonly #taken = new Set<string>();
   readonly #queue: ToolCall[] = [];
+  /** Calls that were begun, here or before a crash, and whose results the server has not accepted. */
+  readonly #begun = new Set<string>();
   /** Results that the server has not accepted yet. */
   readonly #results = new Map<string, ToolResult>();
   readonly #over = new AbortController();
@@ -78,6 +80,11 @@ export class SessionToolRunner {
     this.#options = options;
     this.#wait = options.wait ?? wait;
     this.#book = new CallBook((name) => options.tools.has(name));
+  }
+
+  /** True when a call that is still open may have had its effect, and nobody has told the server. */
+  get leavesBegun(): boolean {
+    return [...this.#begun].some((callId) => this.#book.mayRun(callId));
   }
 
   /** Rejects only when the server refuses us for good. */
@@ -168,6 +175,7 @@ export class SessionToolRunner {
     if (this.#over.signal.aborted || !this.#book.mayRun(call.id)) return;
     const abort = new AbortController();
     this.#running = { id: call.id, abort };
+    this.#begun.add(call.id);
     try {
       const result = this.#results.get(call.id) ?? (await this.#obtain(call, abort.signal));
       this.#results.set(call.id, result);
@@ -210,6 +218,7 @@ export class SessionToolRunner {
     if (delivery === "accepted" || delivery === "closed") {
       this.#book.close(call.id);
       this.#results.delete(call.id);
+      this.#begun.delete(call.id);
       await journal.posted(call.id).catch(() => {});
     } else if (delivery === "refused") {
       this.#results.delete(call.id);
