@@ -11,7 +11,7 @@ import { settleBarrier, waitingFor } from "../turns/settle-barrier.ts";
 import { activeTurn, type TurnRow } from "../turns/turn-row.ts";
 import { judgeActivation } from "./activation.ts";
 import { ensureWork } from "./ensure-work.ts";
-import { answeredSince, hasOpenWorkerCalls, type RunnableCall, runnableCalls } from "./open-calls.ts";
+import { answeredSince, type RunnableCall, runnableCalls } from "./open-calls.ts";
 import { COLUMNS, type WorkRow } from "./work-row.ts";
 
 /**
@@ -21,7 +21,8 @@ import { COLUMNS, type WorkRow } from "./work-row.ts";
  *   refused (`assertHolds`);
  * - where the owner is gone without a word, the calls that it may have begun are closed as ambiguous before anybody
  *   else can be shown them, and the turn goes on with those results;
- * - the item goes back to the queue or is stopped, and while a worker's call is open there is a live item;
+ * - the item goes back to the queue or is stopped, and while a worker may run a call there is a live item: for one that
+ *   waits for a person's answer the answer queues it, which may take a year;
  * - what the claim achieved is judged: the fifth fruitless one in a row ends the turn with an error.
  *
  * A crash before the commit leaves the claim as it was, to be judged again; after it the relay finds the outbox.
@@ -61,8 +62,9 @@ export async function endClaim(
   if (turn !== null && ending.abandoned !== null && begun.length > 0) {
     outbox.push(...(await closeBegun(transaction, unit, turn, begun, ending.abandoned.why)));
   }
+  const leftOpen = runnable.length - begun.length;
   const { fruitless, backoffSeconds } = judgeActivation(await fruitlessActivations(transaction, session.id), {
-    leftOpen: runnable.length - begun.length,
+    leftOpen,
     // A claim of an older release does not know where it began.
     answered:
       begun.length > 0 || item.claimed_seq === null || (await answeredSince(transaction, session.id, item.claimed_seq)),
@@ -74,10 +76,7 @@ export async function endClaim(
   if (turnFailed) {
     outbox.push(...(await giveUp(transaction, unit, turn, GIVEN_UP)));
   }
-  const queued =
-    !givenUp &&
-    (await hasOpenWorkerCalls(transaction, session.id)) &&
-    (await ensureWork(transaction, session, backoffSeconds));
+  const queued = !givenUp && leftOpen > 0 && (await ensureWork(transaction, session, backoffSeconds));
   if (unit.changesLedger) {
     await unit.flush();
   }

@@ -5,7 +5,7 @@ import { inTransaction, type Transaction } from "../db/transaction.ts";
 import { actionsOfSteps } from "../permissions/barrier.ts";
 import { callModel } from "../turns/call-model.ts";
 import { gateTools } from "../turns/gate-tools.ts";
-import { hasOpenWorkerCalls } from "./open-calls.ts";
+import { runnableCalls } from "./open-calls.ts";
 
 let hand: ByHand;
 let session: HandSession;
@@ -15,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => hand.close());
 
 const go = { type: "user.message", content: [{ type: "text", text: "go" }] };
-const open = () => hasOpenWorkerCalls(hand.database.pool, session.id);
+const runnable = async () => (await runnableCalls(hand.database.pool, session.id)).length > 0;
 
 async function waitingFor(name: string): Promise<string> {
   session = await hand.open([toolset(ask("bash")), customTool("lookup")]);
@@ -27,25 +27,27 @@ async function waitingFor(name: string): Promise<string> {
   return eventId ?? "";
 }
 
-test("a worker's call is open from its publication to its result, an approval in between included", async () => {
+test("a worker may run a call from its publication, or from its approval where it asked, to its result", async () => {
+  await waitingFor("read");
+  expect(await runnable()).toBe(true);
   const eventId = await waitingFor("bash");
-  expect(await open()).toBe(true);
+  expect(await runnable()).toBe(false);
   await session.send({ type: "user.tool_confirmation", tool_use_id: eventId, result: "allow" });
-  expect(await open()).toBe(true);
+  expect(await runnable()).toBe(true);
   await session.send({ type: "user.tool_result", tool_use_id: eventId });
-  expect(await open()).toBe(false);
+  expect(await runnable()).toBe(false);
 });
 
 test("a denied call, an interrupted one and the application's are none of the worker's", async () => {
   const denied = await waitingFor("bash");
   await session.send({ type: "user.tool_confirmation", tool_use_id: denied, result: "deny" });
-  expect(await open()).toBe(false);
+  expect(await runnable()).toBe(false);
   await waitingFor("read");
-  expect(await open()).toBe(true);
+  expect(await runnable()).toBe(true);
   await session.send({ type: "user.interrupt" });
-  expect(await open()).toBe(false);
+  expect(await runnable()).toBe(false);
   await waitingFor("lookup");
-  expect(await open()).toBe(false);
+  expect(await runnable()).toBe(false);
 });
 
 test("neither look at the barrier grows with the session's past: both go by an index to the few rows they need", async () => {
@@ -70,13 +72,16 @@ test("neither look at the barrier grows with the session's past: both go by an i
 
   const plans = await inTransaction(pool, async (transaction) => {
     const explained = explaining(transaction);
-    await hasOpenWorkerCalls(explained.transaction, session.id);
+    await runnableCalls(explained.transaction, session.id);
     await actionsOfSteps(explained.transaction, session.id, [{ eventId: "past_7" }, { eventId: "past_8" }]);
     return explained.plans;
   });
 
   expect(plans.map((nodes) => nodes.filter(({ table }) => table === "pending_actions"))).toEqual([
-    [{ table: "pending_actions", index: "pending_actions_open", rowsRead: 1 }],
+    [
+      { table: "pending_actions", index: "pending_actions_open", rowsRead: 1 },
+      { table: "pending_actions", index: "pending_actions_pkey", rowsRead: 0 },
+    ],
     [{ table: "pending_actions", index: "pending_actions_pkey", rowsRead: 2 }],
   ]);
 });

@@ -6,7 +6,7 @@ import { type EndedClaim, endClaim, failClaim } from "./end-claim.ts";
 import { ensureWork } from "./ensure-work.ts";
 import { endHealthcheck } from "./healthchecks.ts";
 import { mayUse } from "./holder.ts";
-import { hasOpenWorkerCalls } from "./open-calls.ts";
+import { runnableCalls } from "./open-calls.ts";
 import { COLUMNS, findWork, type WorkRef, type WorkRow } from "./work-row.ts";
 
 const BY_FORCE = "The worker was stopped by force while this call was open; whether it took effect is unknown.";
@@ -83,13 +83,14 @@ async function lockItem(
   return { session, item };
 }
 
-/** active → stopping. A call that is open needs somebody else, who waits until this worker has stopped. */
+/** active → stopping. A call that may run needs somebody else, who waits until this worker has stopped. */
 async function askToStop(transaction: Transaction, session: SessionRow, item: WorkRow): Promise<EndedClaim> {
   const { rows } = await transaction.query<WorkRow>(
     `update work_items set state = 'stopping', stop_requested_at = coalesce(stop_requested_at, now())
       where id = $1 returning ${COLUMNS}`,
     [item.id],
   );
-  const queued = (await hasOpenWorkerCalls(transaction, session.id)) && (await ensureWork(transaction, session));
+  const runnable = await runnableCalls(transaction, session.id);
+  const queued = runnable.length > 0 && (await ensureWork(transaction, session));
   return { item: rows[0] ?? item, outbox: [], wakeEnvironment: queued ? item.environment_id : null };
 }

@@ -1,7 +1,17 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, onTestFinished, test } from "vitest";
+import { stopQuietWork } from "../../shared/work/stop-quiet.ts";
 import type { Event } from "../e2e/event-feed.ts";
 import { type ScriptedServer, startScriptedServer } from "../e2e/scripted-model.ts";
-import { isTurnEnd, message, type SessionDriver, textOf, toolResult } from "../e2e/session-driver.ts";
+import {
+  ask as asks,
+  confirmation,
+  isTurnEnd,
+  message,
+  type SessionDriver,
+  textOf,
+  toolResult,
+  toolset,
+} from "../e2e/session-driver.ts";
 import { API_KEY } from "../server.ts";
 import { HandWorker, type HeldWork, NO_HEARTBEAT } from "./hand-worker.ts";
 
@@ -129,6 +139,34 @@ test("a stop of a worker without an open call queues nothing", async () => {
   expect(await items()).toEqual([{ id: first.id, state: "stopping", held: true }]);
   await stop(first.token, first.id);
   expect(await items()).toEqual([{ id: first.id, state: "stopped", held: false }]);
+});
+
+test("a worker that is let go while a person thinks stays away until the answer: nobody is sent in its place", async () => {
+  const { pool } = scripted.server.database;
+  await pool.query("delete from work_items");
+  const asking = await worker.waiting({ tools: [toolset(asks("bash"))] });
+  onTestFinished(() => asking.session.close());
+  const first = await active();
+  await pool.query("update work_items set started_at = started_at - interval '3 minutes'");
+  await pool.query("update sessions set last_processed_at = last_processed_at - interval '3 minutes'");
+  expect(await stopQuietWork(pool)).toBe(1);
+
+  await stop(first.token, first.id, { force: true });
+
+  expect(await items()).toEqual([{ id: first.id, state: "stopped", held: false }]);
+  await asking.session.send(...asking.uses.map((call) => confirmation(call, "allow")));
+  expect((await worker.claimed()).id).not.toBe(first.id);
+});
+
+test("an operator who stops a worker that waits for a person's answer gets no other in its place", async () => {
+  await scripted.server.database.pool.query("delete from work_items");
+  const asking = await worker.waiting({ tools: [toolset(asks("bash"))] });
+  onTestFinished(() => asking.session.close());
+  const first = await active();
+
+  await stop(API_KEY, first.id);
+
+  expect(await items()).toEqual([{ id: first.id, state: "stopping", held: true }]);
 });
 
 test("a stop with force by somebody else closes what the worker may have begun: nobody runs it again (F03)", async () => {
