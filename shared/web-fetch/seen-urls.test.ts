@@ -4,6 +4,7 @@ import { hasAppeared } from "./seen-urls.ts";
 
 const TOOLS = [
   { name: "bash", owner: "client_self_hosted" },
+  { name: "read", owner: "client_self_hosted" },
   { name: "lookup", owner: "client_custom" },
   { name: "web_fetch", owner: "platform_managed" },
   { name: "web_search", owner: "provider_native" },
@@ -65,10 +66,37 @@ describe("it has not when it stands only in", () => {
       [assistant(call(URL_A)), user(result(URL_A, `Permission to use ${URL_A} has been denied.`))],
     ],
     ["a result without a call", [user(result("bash", URL_A))]],
+    [
+      "a result that quotes its own call",
+      [
+        assistant(call("read", { file_path: URL_A })),
+        user(result("read", `read: ${URL_A}: no such file or directory`)),
+      ],
+    ],
+    [
+      "an error that quotes its own call",
+      [assistant(call("bash", { command: `cat ${URL_A}` })), user(result("bash", URL_A, { is_error: true }))],
+    ],
     ["nothing", []],
   ])("%s", (_case, transcript) => {
     expect(seen(URL_A, transcript)).toBe(false);
   });
+});
+
+test("the result of one call says nothing of another's: what a worker found is fetched, although the model looked for it too", () => {
+  const transcript = [
+    assistant(call("read", { file_path: URL_A }), call("bash", { command: "cat links.txt" })),
+    user(result("read", `read: ${URL_A}: no such file or directory`), result("bash", `see ${URL_A}`)),
+  ];
+  expect(seen(URL_A, transcript)).toBe(true);
+});
+
+test("a call that is quoted with escapes is quoted all the same", () => {
+  const transcript = [
+    assistant(call("read", { file_path: "../https://a.example/\tsecret" })),
+    user(result("read", 'read: path "../https://a.example/\\tsecret" is outside', { is_error: true })),
+  ];
+  expect(seen("https://a.example/\\tsecret", transcript)).toBe(false);
 });
 
 describe("where a URL ends in a text", () => {

@@ -16,7 +16,8 @@ import type { TranscriptEntry } from "../transcript/transcript.ts";
  *   unless it is an error: we write those ourselves, and they may quote the model.
  *
  * `url_sources` of the agent takes sources away. What the model itself wrote (its text, the inputs of its calls) is no
- * source, nor is the agent's system prompt, nor the result of a tool that the session does not have.
+ * source, and does not become one when a result quotes the call that it answers ("…: no such file"); nor is the agent's
+ * system prompt, nor the result of a tool that the session does not have.
  */
 export function hasAppeared(
   url: string,
@@ -29,14 +30,17 @@ export function hasAppeared(
   const spellings = spellingsOf(url);
   const allowed = permission(conversation.sources ?? {});
   const owners = new Map(conversation.tools.map(({ name, owner }) => [name, owner] as const));
-  const calls = new Map<string, string>();
+  const calls = new Map<string, Block>();
   for (const entry of conversation.transcript) {
     for (const block of readBlocks(entry.content)) {
       if (entry.role === "assistant" && block.id !== undefined && block.name !== undefined) {
-        calls.set(block.id, block.name);
+        calls.set(block.id, block);
       }
       const source = sourceOf(block, entry.role, { owners, calls });
-      if (source !== null && allowed(source) && textsOf(block).some((text) => spellings.some(standsIn(text)))) {
+      if (source === null || !allowed(source) || ("call" in source && asksFor(source.call, spellings))) {
+        continue;
+      }
+      if (textsOf(block).some((text) => spellings.some(standsIn(text)))) {
         return true;
       }
     }
@@ -44,33 +48,45 @@ export function hasAppeared(
   return false;
 }
 
+/** Whether the call's own input holds the URL, as it is or as an error would quote it. */
+function asksFor(call: Block, spellings: readonly string[]): boolean {
+  return textsOf(call).some((text) => {
+    const quoted = JSON.stringify(text);
+    return spellings.some((url) => text.includes(url) || quoted.includes(url));
+  });
+}
+
 type Source =
   | { readonly from: "user_input" }
-  | { readonly from: "client_tool_results" | "server_tool_results"; readonly tool: string };
+  | { readonly from: "client_tool_results" | "server_tool_results"; readonly tool: string; readonly call: Block };
 
 interface Known {
   readonly owners: ReadonlyMap<string, PinnedTool["owner"]>;
-  /** Tool names by the provider's id of the call. */
-  readonly calls: ReadonlyMap<string, string>;
+  /** By the provider's id. */
+  readonly calls: ReadonlyMap<string, Block>;
 }
 
 function sourceOf(block: Block, role: TranscriptEntry["role"], { owners, calls }: Known): Source | null {
   if (role === "assistant") {
-    const call = serverCallOf(block);
-    const tool = call?.half === "result" ? calls.get(call.id) : undefined;
-    return tool === undefined ? null : { from: "server_tool_results", tool };
+    const half = serverCallOf(block);
+    const call = half?.half === "result" ? calls.get(half.id) : undefined;
+    return call === undefined ? null : { from: "server_tool_results", tool: call.name ?? "", call };
   }
   if (block.type !== "tool_result") {
     return { from: "user_input" };
   }
   const { tool_use_id, is_error } = JSON.parse(block.raw) as { tool_use_id?: string; is_error?: boolean };
-  const tool = calls.get(tool_use_id ?? "") ?? "";
+  const call = calls.get(tool_use_id ?? "");
+  const tool = call?.name ?? "";
+  if (call === undefined) {
+    return null;
+  }
   switch (owners.get(tool)) {
     case "client_self_hosted":
     case "client_custom":
-      return { from: "client_tool_results", tool };
+      return { from: "client_tool_results", tool, call };
     case "platform_managed":
-      return is_error ? null : { from: "server_tool_results", tool };
+      return is_error ? null : { from: "server_tool_results", tool, call };
     default:
       return null;
   }
