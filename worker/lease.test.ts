@@ -70,6 +70,19 @@ describe("heartbeats", () => {
     expect(waits).toEqual([4_000]);
   });
 
+  it("are tried again soon after one that failed: the next in its turn would find the lease run out", async () => {
+    const server = await ContractServer.start();
+    const { lease, waits } = await leaseOn(server, { beats: 3 });
+    await lease.claim(noAbort);
+    const broken = failure(503, "api_error", { "x-should-retry": "false" });
+    server.next(HEARTBEAT, broken);
+    server.next(HEARTBEAT, broken);
+    while (expectations(server).length < 4) await new Promise((resolve) => setTimeout(resolve, 5));
+    await lease.release();
+    expect(lease.end).toBe("released");
+    expect(waits).toEqual([30_000, 5_000, 5_000, 30_000]);
+  });
+
   it("keep the earlier life when the answer names none", async () => {
     const server = await ContractServer.start();
     server.ttlSeconds = 0;

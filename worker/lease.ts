@@ -2,6 +2,7 @@ import type { Log } from "../shared/ports/log.ts";
 import { type ApiClient, errorLabel, isFatal, statusOf } from "./api-client.ts";
 import { type Wait, wait } from "./wait.ts";
 
+const MIN_INTERVAL_MS = 1_000;
 const FIRST_INTERVAL_MS = 30_000;
 const FIRST_TTL_MS = 90_000;
 const STOP_TIMEOUT_MS = 10_000;
@@ -35,6 +36,7 @@ export class Lease {
   #confirmsStop = true;
   #last = NO_HEARTBEAT;
   #intervalMs = FIRST_INTERVAL_MS;
+  #failed = false;
   #ttlMs = FIRST_TTL_MS;
   #lastSuccess: number;
   #keeping: Promise<void> = Promise.resolve();
@@ -68,7 +70,7 @@ export class Lease {
   /** Resolves when the item is ours, or when it turns out that it will not be: then `signal` has aborted. */
   async claim(stop: AbortSignal): Promise<void> {
     const both = AbortSignal.any([stop, this.#over.signal]);
-    while (!(await this.#beat()) && !both.aborted) await this.#wait(this.#intervalMs, both);
+    while (!(await this.#beat()) && !both.aborted) await this.#wait(this.#pauseMs, both);
     this.#keeping = this.#keep();
   }
 
@@ -124,9 +126,14 @@ export class Lease {
     return this.#beat();
   }
 
+  /** Until the next beat. A lease lives for two intervals: after a failure the next one in its turn would come too late. */
+  get #pauseMs(): number {
+    return this.#failed ? Math.max(MIN_INTERVAL_MS, this.#intervalMs / 6) : this.#intervalMs;
+  }
+
   async #keep(): Promise<void> {
     while (!this.#over.signal.aborted) {
-      await this.#wait(this.#intervalMs, this.#over.signal);
+      await this.#wait(this.#pauseMs, this.#over.signal);
       if (!this.#over.signal.aborted) await this.#beat();
     }
   }
@@ -145,9 +152,10 @@ export class Lease {
       const reply = await client.beta.environments.work.heartbeat(
         workId,
         { environment_id: environmentId, expected_last_heartbeat: this.#last },
-        // Not the client's timeout, which would be retried: a beat that hangs must not outlive its interval.
-        { signal: AbortSignal.any([this.#over.signal, AbortSignal.timeout(this.#intervalMs)]) },
+        // Not the client's timeout, which would be retried: a beat that hangs must leave time for others.
+        { signal: AbortSignal.any([this.#over.signal, AbortSignal.timeout(this.#intervalMs / 2)]) },
       );
+      this.#failed = false;
       this.#lastSuccess = this.#now();
       this.#last = reply.last_heartbeat;
       if (reply.ttl_seconds > 0) {
@@ -161,6 +169,7 @@ export class Lease {
       return reply.lease_extended;
     } catch (error) {
       if (this.#over.signal.aborted) return false;
+      this.#failed = true;
       if (statusOf(error) === 412) {
         log.warn("the lease is lost: another owner has the item", fields);
         this.#finish("lost");
@@ -185,5 +194,5 @@ export class Lease {
 
 /** Half the lease's life, between one second and thirty. */
 export function heartbeatIntervalMs(ttlSeconds: number): number {
-  return Math.max(1_000, Math.min(ttlSeconds * 500, 30_000));
+  return Math.max(MIN_INTERVAL_MS, Math.min(ttlSeconds * 500, 30_000));
 }
