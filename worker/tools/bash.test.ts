@@ -58,6 +58,15 @@ describe("output and exit codes", () => {
     expect(await run({ command: "echo broken; (exit 3)" })).toEqual({ text: "broken", isError: true });
   });
 
+  it("finds a command's end in a shell that shows each command", async () => {
+    const { run } = await bash();
+    await run({ command: "trap 'echo \"+ $BASH_COMMAND\"' DEBUG", timeout_ms: 5_000 });
+    const { text, isError } = await run({ command: "echo one; false", timeout_ms: 5_000 });
+    expect(text).toMatch(/^\+ echo one\none\n\+ false\n/m);
+    expect(isError).toBe(true);
+    expect(text).not.toContain("timed out");
+  });
+
   it("names the exit code when there is no output", async () => {
     const { run } = await bash();
     expect(await run({ command: "(exit 7)" })).toEqual({ text: "exit 7", isError: true });

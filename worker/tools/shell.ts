@@ -57,7 +57,9 @@ export class Shell {
 
   async run({ command, idempotencyKey }: ShellCommand, timeoutMs: number, signal: AbortSignal): Promise<CommandEnd> {
     if (signal.aborted) return { type: "aborted" };
-    const mark = `__MANGO_${randomUUID()}__`;
+    // Written in two halves, so that a shell which shows each command (a DEBUG trap) does not show the mark itself.
+    const halves = ["__MANGO_", `${randomUUID()}__`] as const;
+    const mark = halves.join("");
     this.#text = "";
     this.#cut = false;
     this.#mark = mark;
@@ -74,7 +76,7 @@ export class Shell {
     signal.addEventListener("abort", onAbort, { once: true });
 
     this.#process.stdin.write(
-      `${keyFor(idempotencyKey)}\n{ eval ${quoted(command)}\n} </dev/null >&9 2>&1 9>&-\nbuiltin printf '\\n%s%d\\n' '${mark}' "$?"\n`,
+      `${keyFor(idempotencyKey)}\n{ eval ${quoted(command)}\n} </dev/null >&9 2>&1 9>&-\nbuiltin printf '\\n%s%s%d\\n' '${halves[0]}' '${halves[1]}' "$?"\n`,
     );
     try {
       return await promise;
