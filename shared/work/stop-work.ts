@@ -9,6 +9,7 @@ import { mayUse } from "./holder.ts";
 import { runnableCalls } from "./open-calls.ts";
 import { COLUMNS, findWork, type WorkRef, type WorkRow } from "./work-row.ts";
 
+const HANDED_BACK = "The worker's item was handed back while this call was open; whether it took effect is unknown.";
 const BY_FORCE = "The worker was stopped by force while this call was open; whether it took effect is unknown.";
 
 /**
@@ -18,7 +19,8 @@ const BY_FORCE = "The worker was stopped by force while this call was open; whet
  *   open what it has not begun; by anybody else it fences a worker that may be in the middle of a call.
  * - Without: an active item is asked to stop, and its worker learns of it with the next beat; its confirmation, by the
  *   token or the environment key that claimed, stops it. A claim without a heartbeat goes back to the queue: a launcher
- *   that claims and hands over to another process must not lose it (anthropics/anthropic-sdk-python#1779).
+ *   that claims and hands over to another process must not lose it (anthropics/anthropic-sdk-python#1779). That other
+ *   process may have read the events by then: what it may have begun is closed first, unless the stop is its own word.
  */
 export async function stopWork(
   transaction: Transaction,
@@ -48,7 +50,10 @@ export async function stopWork(
     default:
       return item.token_digest === null
         ? { item, outbox: [], wakeEnvironment: null }
-        : endClaim(transaction, session, item, { to: "queued", abandoned: null });
+        : endClaim(transaction, session, item, {
+            to: "queued",
+            abandoned: principal.kind === "work" ? null : { until: null, why: HANDED_BACK },
+          });
   }
 }
 

@@ -123,6 +123,30 @@ test.each([
   },
 );
 
+test("an item that is handed back although its worker has read the events: what it may have begun is closed first (F03)", async () => {
+  const first = await worker.acknowledged();
+  const history = await ask(first.token, `/v1/sessions/${session.id}/events`);
+  expect(history.body.data.map(({ id }) => id)).toContain(use.id);
+
+  const handed = await worker.handBack(first.id);
+
+  expect([handed.status, handed.body.state]).toEqual([200, "queued"]);
+  const closed = await session.until(({ type }) => type === "user.tool_result");
+  expect(closed).toMatchObject({ tool_use_id: use.id, is_error: true });
+  expect(textOf(closed)).toMatch(/handed back.*unknown/);
+  await session.until(isTurnEnd);
+});
+
+test("a worker that stops itself before its first heartbeat leaves open what it has only read", async () => {
+  const first = await worker.acknowledged();
+  await ask(first.token, `/v1/sessions/${session.id}/events`);
+  expect((await stop(first.token, first.id)).body.state).toBe("queued");
+  const second = await worker.acknowledged();
+  const answer = await ask(second.token, `/v1/sessions/${session.id}/events`, { events: [toolResult(use, "ls")] });
+  expect(answer.status).toBe(200);
+  await session.until(isTurnEnd);
+});
+
 test("a stop with force kills the token at once, and the open call gets a new item that can be claimed at once", async () => {
   const first = await active();
   const stopped = await stop(first.token, first.id, { force: true });
