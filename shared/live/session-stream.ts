@@ -60,6 +60,11 @@ export interface SessionStreamParams {
   readonly stopping?: AbortSignal | undefined;
   /** Asked every second; false ends the stream. */
   readonly stillAllowed: () => Promise<boolean>;
+  /**
+   * Asked after each read and before what was read is shown; false ends the stream. For whoever acts on what it is shown:
+   * nothing that was committed after the right to it had ended is shown then.
+   */
+  readonly stillHeld?: (() => Promise<boolean>) | undefined;
   /** Called once, however the stream ends. */
   readonly onEnd: () => void;
 }
@@ -254,6 +259,10 @@ class SessionStream {
     }
     const page = { sessionId, afterSeq: this.#seq, limit: PAGE, bytes: BUFFER_BYTES };
     const events = await eventsAfter(database, page);
+    if (events.length > 0 && (await this.#params.stillHeld?.()) === false) {
+      this.close();
+      return;
+    }
     for (const event of events) {
       this.#seq = event.seq;
       if (event.processedAt === null) {

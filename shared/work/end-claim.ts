@@ -28,10 +28,7 @@ import { COLUMNS, type WorkRow } from "./work-row.ts";
  * A crash before the commit leaves the claim as it was, to be judged again; after it the relay finds the outbox.
  */
 
-/**
- * How long after its lease a worker may still be shown a call: a stream re-checks its token each second, from a verdict
- * that is up to a second old.
- */
+/** How long after its lease a worker may still receive a call: one that was read for it before is on its way. */
 const STREAM_GRACE_MS = 5000;
 export const GIVEN_UP =
   "Five workers in a row took this session up and answered none of its calls. Check the environment's worker, then send the message again.";

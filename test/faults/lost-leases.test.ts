@@ -3,18 +3,28 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest
 import { endLostClaims } from "../../shared/work/lost-claims.ts";
 import { tendWork } from "../../shared/work/upkeep.ts";
 import { type Event, EventFeed } from "../e2e/event-feed.ts";
-import { resultsOf, resultText, type ScriptedServer, says, startScriptedServer } from "../e2e/scripted-model.ts";
+import {
+  calls,
+  resultsOf,
+  resultText,
+  type ScriptedServer,
+  says,
+  startScriptedServer,
+  toolUse,
+} from "../e2e/scripted-model.ts";
 import {
   ask,
   confirmation,
   isIdle,
   isTurnEnd,
   isType,
-  type SessionDriver,
+  message,
+  SessionDriver,
   textOf,
   toolResult,
   toolset,
 } from "../e2e/session-driver.ts";
+import { API_KEY } from "../server.ts";
 import { HandWorker, NO_HEARTBEAT } from "./hand-worker.ts";
 
 const UNKNOWN = "The worker lost its lease while this call was open; whether it took effect is unknown.";
@@ -219,6 +229,28 @@ test("a stream opened with a claim's token ends when the claim does", async () =
   );
   await worker.expireLeases();
   await expect(feed.frame(() => false)).rejects.toThrow("The stream ended");
+});
+
+test("a stream of a claim that was ended shows no call that comes after it: its worker would begin what is another's", async () => {
+  await scripted.script(
+    calls(toolUse("toolu_1", "bash", { command: "ls" })),
+    calls(toolUse("toolu_2", "bash", { command: "pwd" })),
+    says("Done."),
+  );
+  session = await SessionDriver.open(scripted.server, { tools: [toolset()] });
+  await session.send(message("go"));
+  await session.untilAsked();
+  const first = await worker.active();
+  const feed = await EventFeed.open(
+    { request: (path, init) => scripted.server.request(path, { ...init, key: first.token }) },
+    session.id,
+  );
+
+  await worker.stop(API_KEY, first.id, { force: true });
+
+  await session.until((event) => event.type === "agent.tool_use" && JSON.stringify(event).includes("pwd"));
+  await expect(feed.frame(() => false)).rejects.toThrow("The stream ended");
+  expect(feed.frames.filter(({ data }) => data?.includes("pwd"))).toEqual([]);
 });
 
 test("the session is as usable as before", async () => {
