@@ -76,7 +76,7 @@ describe("EnvironmentWorker", () => {
     server.append("sesn_1", call("bash", { command: "echo done" }));
     server.enqueue("sesn_1");
     const done = run();
-    await vi.waitFor(() => expect(server.calls()).toContain("POST /v1/sessions/sesn_1/events"), soon);
+    await eventually(() => expect(server.calls()).toContain("POST /v1/sessions/sesn_1/events"));
 
     stop.abort();
     await done;
