@@ -61,6 +61,17 @@ export function requires(
   };
 }
 
+/**
+ * Whether what was just read for this key may be shown to it. A worker begins a call that it is shown: asked after the
+ * read, so that nothing which was committed after the end of its claim reaches it.
+ */
+export async function mayBeShown(
+  database: Transaction,
+  { principal, secret }: Pick<Variables, "principal" | "secret">,
+): Promise<boolean> {
+  return principal.kind !== "work" || (await findPrincipal(database, secret)) !== null;
+}
+
 /** A work token reaches its own session only; any other is as if it did not exist. */
 export function assertOwnSession(principal: Principal, sessionId: string): void {
   if (principal.kind === "work" && principal.sessionId !== sessionId) {

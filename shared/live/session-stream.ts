@@ -60,11 +60,8 @@ export interface SessionStreamParams {
   readonly stopping?: AbortSignal | undefined;
   /** Asked every second; false ends the stream. */
   readonly stillAllowed: () => Promise<boolean>;
-  /**
-   * Asked after each read and before what was read is shown; false ends the stream. For whoever acts on what it is shown:
-   * nothing that was committed after the right to it had ended is shown then.
-   */
-  readonly stillHeld?: (() => Promise<boolean>) | undefined;
+  /** Asked after each read that found something, before that is shown; false ends the stream. */
+  readonly mayBeShown: () => Promise<boolean>;
   /** Called once, however the stream ends. */
   readonly onEnd: () => void;
 }
@@ -259,7 +256,7 @@ class SessionStream {
     }
     const page = { sessionId, afterSeq: this.#seq, limit: PAGE, bytes: BUFFER_BYTES };
     const events = await eventsAfter(database, page);
-    if (events.length > 0 && (await this.#params.stillHeld?.()) === false) {
+    if (events.length > 0 && !(await this.#params.mayBeShown())) {
       this.close();
       return;
     }

@@ -62,6 +62,7 @@ async function open(
       previews: new Set(),
       lifeMs: null,
       stillAllowed: async () => true,
+      mayBeShown: async () => true,
       onEnd,
       ...params,
     },

@@ -253,6 +253,26 @@ test("a stream of a claim that was ended shows no call that comes after it: its 
   expect(feed.frames.filter(({ data }) => data?.includes("pwd"))).toEqual([]);
 });
 
+test("events that were read for a claim which has ended meanwhile are not shown to its worker", async () => {
+  const [use] = await waiting();
+  const first = await worker.active();
+  const { pool } = scripted.server.database;
+  const blocker = await pool.connect();
+  const blocked = "select 1 from pg_locks where not granted and relation = 'events'::regclass";
+  try {
+    await blocker.query("begin; lock table events in access exclusive mode");
+    const listed = worker.ask(first.token, `/v1/sessions/${session.id}/events`);
+    await expect.poll(async () => (await pool.query(blocked)).rowCount).toBe(1);
+    await pool.query("update work_items set state = 'stopped', token_digest = null where id = $1", [first.id]);
+    await blocker.query("commit");
+    const { status, body } = await listed;
+    expect([status, JSON.stringify(body).includes(String(use?.id))]).toEqual([401, false]);
+  } finally {
+    await blocker.query("rollback");
+    blocker.release();
+  }
+});
+
 test("the session is as usable as before", async () => {
   await waiting();
   await worker.active();

@@ -1,6 +1,6 @@
 import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
 import { type AcceptedEvent, SendEvents } from "../../contract/client-events.ts";
-import { PermissionDenied } from "../../contract/errors.ts";
+import { PermissionDenied, Unauthenticated } from "../../contract/errors.ts";
 import { SessionEvent } from "../../contract/events.ts";
 import type { Product } from "../../product.ts";
 import { admitEvents } from "../../sessions/admission.ts";
@@ -8,7 +8,7 @@ import { announce } from "../../sessions/announce.ts";
 import { assertSession } from "../../sessions/sessions.ts";
 import { noteEventsRead } from "../../work/claims.ts";
 import { body, ERRORS, json, rawJson } from "../answers.ts";
-import { assertOwnSession, type Env, requires } from "../auth.ts";
+import { assertOwnSession, type Env, mayBeShown, requires } from "../auth.ts";
 import { answerEventPage } from "../event-page.ts";
 import { IdempotencyHeader, idempotently } from "../idempotency.ts";
 import { Instant, PageQuery, pageOf, repeated } from "../paging.ts";
@@ -96,7 +96,11 @@ export function eventRoutes(product: Product): OpenAPIHono<Env> {
         lte: query["created_at[lte]"],
       };
       const filters = { sessionId, threadId: null, order: query.order, types: query["types[]"] ?? null, createdAt };
-      return answerEventPage(product.database, filters, { limit: query.limit, page: query.page });
+      const page = await answerEventPage(product.database, filters, { limit: query.limit, page: query.page });
+      if (!(await mayBeShown(product.database, context.var))) {
+        throw new Unauthenticated("The key is not valid any more.");
+      }
+      return page;
     },
   );
   return app;

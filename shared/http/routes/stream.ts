@@ -8,9 +8,8 @@ import type { Product } from "../../product.ts";
 import { assertSession } from "../../sessions/sessions.ts";
 import { getThread } from "../../sessions/threads.ts";
 import { noteEventsRead } from "../../work/claims.ts";
-import { findPrincipal } from "../../workspaces/keys.ts";
 import { ERRORS, error } from "../answers.ts";
-import { assertOwnSession, type Env, requires } from "../auth.ts";
+import { assertOwnSession, type Env, mayBeShown, requires } from "../auth.ts";
 import { repeated } from "../paging.ts";
 import { router } from "../router.ts";
 
@@ -72,9 +71,7 @@ export function streamRoutes(product: Product, options: StreamOptions): OpenAPIH
         lifeMs: options.streamLifeMs,
         stopping: options.stopping,
         stillAllowed: () => access.stillAllowed(secret),
-        // A worker that is shown a call begins it; one that lost its claim must not be shown what is another's.
-        stillHeld:
-          principal.kind === "work" ? async () => (await findPrincipal(product.database, secret)) !== null : undefined,
+        mayBeShown: () => mayBeShown(product.database, { principal, secret }),
         onEnd: () => void release(),
       },
     );
