@@ -11,7 +11,7 @@ export default defineConfig({
     globalSetup: ["test/postgres-global-setup.ts"],
     // Processes, not threads: what a test leaves running, and the signals it sends, stay its own.
     pool: "forks",
-    maxWorkers: 3,
+    maxWorkers: 2,
     sequence: { sequencer: LongestFirst },
     reporters: ["default", "./test/summary-reporter.ts"],
     // The functions' metrics go to standard output.
