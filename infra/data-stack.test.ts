@@ -148,6 +148,16 @@ describe("a database that scales to zero", () => {
   });
 });
 
+test("the network is in the region's first two zones, or in those that the operator names", () => {
+  const zones = (resources: typeof data) => [
+    ...new Set(ofType(resources, "AWS::EC2::Subnet").map(([, { Properties }]) => Properties.AvailabilityZone)),
+  ];
+  const chosen = synthesise({ availabilityZones: "us-east-1b,us-east-1c" }).data;
+
+  expect(zones(data)).toContainEqual({ "Fn::Select": [0, { "Fn::GetAZs": "" }] });
+  expect(zones(chosen)).toEqual(["us-east-1b", "us-east-1c"]);
+});
+
 describe("the way out", () => {
   const routes = (resources: typeof data) =>
     ofType(resources, "AWS::EC2::Route").filter(([, { Properties }]) => Properties.NatGatewayId !== undefined);

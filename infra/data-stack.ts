@@ -21,14 +21,18 @@ export class DataStack extends Stack {
   constructor(scope: Construct, id: string, props: StackProps & { readonly settings: Settings }) {
     super(scope, id, { ...props, terminationProtection: props.settings.retainData });
     const { settings } = props;
-    const { natGateways, retainData: retain } = settings;
+    const { availabilityZones, natGateways, retainData: retain } = settings;
     this.key = new Key(this, "Key", {
       description: "Mango: database, files, live channel, secrets",
       enableKeyRotation: true,
       removalPolicy: retain ? RemovalPolicy.RETAIN : RemovalPolicy.DESTROY,
     });
     const { key } = this;
-    this.network = new Network(this, "Network", { natGateways, proxied: !settings.scaleToZero });
+    this.network = new Network(this, "Network", {
+      availabilityZones,
+      natGateways,
+      proxied: !settings.scaleToZero,
+    });
     this.database = new Database(this, "Database", { network: this.network, key, settings });
     this.storage = new Storage(this, "Storage", { key, retain });
     this.live = new Live(this, "Live", { key });

@@ -3,6 +3,8 @@ import * as logs from "aws-cdk-lib/aws-logs";
 import { Construct } from "constructs";
 
 export interface NetworkProps {
+  /** By default the region's first two. */
+  readonly availabilityZones: readonly string[] | undefined;
   /** 0: the operator routes what leaves the functions' subnets. */
   readonly natGateways: number;
   /** Whether functions come to the database through a proxy. */
@@ -23,7 +25,7 @@ export class Network extends Construct {
     super(scope, id);
     // The cast: the CDK's own types disagree under exactOptionalPropertyTypes.
     this.vpc = new ec2.Vpc(this, "Vpc", {
-      maxAzs: 2,
+      ...(props.availabilityZones === undefined ? { maxAzs: 2 } : { availabilityZones: [...props.availabilityZones] }),
       natGateways: props.natGateways,
       subnetConfiguration: [
         { name: "public", subnetType: ec2.SubnetType.PUBLIC, mapPublicIpOnLaunch: false, cidrMask: 24 },

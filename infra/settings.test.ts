@@ -34,6 +34,7 @@ test.each([
     { natGateways: 0, minCapacity: 0.5 },
   ],
   [{ scaleToZero: "true" }, { scaleToZero: true, minCapacity: 0 }],
+  [{ availabilityZones: "us-east-1b, us-east-1c" }, { availabilityZones: ["us-east-1b", "us-east-1c"] }],
   [
     { webFetch: "managed", webFetchAllowedDomains: "a.example, b.example", webFetchProxy: "http://proxy.example:3128" },
     { webFetchAllowedDomains: ["a.example", "b.example"], webFetchProxy: "http://proxy.example:3128" },
@@ -81,6 +82,8 @@ test.each([
   [{ scaleToZero: "true", minCapacity: "1" }, /minCapacity: must be 0 with scaleToZero/],
   [{ minCapacity: "0.7" }, /minCapacity: .*multiple of 0.5/],
   [{ minCapacity: "16" }, /maxCapacity: is below minCapacity/],
+  [{ availabilityZones: "us-east-1b" }, /availabilityZones: must be the names of two zones/],
+  [{ availabilityZones: "us-east-1b,us-east-1b" }, /availabilityZones: must be the names of two zones/],
   [{ natGateways: "0" }, /natGateways: 0 leaves the functions without .* declare another way out with ownEgress=true/],
   [{ domainName: "api.example.com" }, /domainName, certificateArn: are needed together/],
   [

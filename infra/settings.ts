@@ -10,6 +10,15 @@ import { DomainNames } from "../shared/web-fetch/domain-rule.ts";
 const flag = z.union([z.boolean(), z.enum(["true", "false"]).transform((text) => text === "true")]);
 const capacity = z.coerce.number().multipleOf(0.5).max(256);
 const concurrency = z.coerce.number().int().min(1);
+const zones = z
+  .string()
+  .transform((list) => list.split(",").map((name) => name.trim()))
+  .refine(
+    (names) => new Set(names).size === 2 && names.length === 2 && names.every((it) => /^[a-z][a-z0-9-]+$/.test(it)),
+    {
+      error: "must be the names of two zones, separated by a comma",
+    },
+  );
 
 /** With credentials only by reference: CloudFormation puts them in, and no template and no context holds them. */
 const proxy = z.union(
@@ -37,6 +46,11 @@ export const Settings = z.strictObject({
    * again while it resumes (fifteen seconds, thirty after a day).
    */
   scaleToZero: flag.default(false),
+  /**
+   * The network's two zones, by default the region's first two. Not every zone has RDS Proxy (use1-az3 in us-east-1 has
+   * none), and which zone has which name differs from one account to the next.
+   */
+  availabilityZones: zones.optional(),
   /** The functions reach the model and AWS through them: 0 only with ownEgress. */
   natGateways: z.coerce.number().int().min(0).max(2).default(1),
   /**
