@@ -215,6 +215,27 @@ describe("every function", () => {
     expect(Object.keys(read)).toEqual(expect.arrayContaining(ours));
   });
 
+  test("has fewer variables than Lambda takes, with the longest lists of domains that may be chosen", () => {
+    const longest = synthesise({
+      scaleToZero: "true",
+      modelProfile: JSON.stringify({
+        version: "v".repeat(64),
+        preserves_unknown_content_blocks: true,
+        native_response_inclusion: true,
+        provider_idempotency: { header: "h".repeat(64) },
+      }),
+      webFetch: "managed",
+      webFetchAllowedDomains: `${"d".repeat(2000 - ".example".length)}.example`,
+    }).service;
+    // What only a deployment knows is an ARN, an address or a name of at most 150 characters.
+    const size = (value: unknown) => (typeof value === "string" ? value.length : 150);
+
+    for (const { Properties } of Object.values(ourFunctions(longest))) {
+      const variables: [string, unknown][] = Object.entries(Properties.Environment.Variables);
+      expect(variables.reduce((sum, [name, value]) => sum + name.length + size(value), 0)).toBeLessThan(4096);
+    }
+  });
+
   test("waits for the migrations, except the one that runs them", () => {
     const [schema] = ofType(service, "AWS::CloudFormation::CustomResource").map(([id]) => id);
     const waiting = Object.entries(functions).filter(([, { DependsOn }]) => [DependsOn].flat().includes(schema));

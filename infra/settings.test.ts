@@ -107,6 +107,15 @@ test.each([
     /webFetchBlockedDomains: needs webFetch=managed\n.*webFetchProxy: needs webFetch=managed/,
   ],
   [{ webFetch: "managed", webFetchAllowedDomains: "https://a.example" }, /webFetchAllowedDomains: must be host names/],
+  // Lambda would refuse them, when the migrations have already run.
+  [
+    {
+      webFetch: "managed",
+      webFetchAllowedDomains: Array.from({ length: 100 }, (_, i) => `site-${i}.example`).join(),
+      webFetchBlockedDomains: Array.from({ length: 100 }, (_, i) => `site-${i}.example`).join(),
+    },
+    /webFetchAllowedDomains, webFetchBlockedDomains: have more than 2000 characters together/,
+  ],
   // It would stand in the template.
   [
     { webFetch: "managed", webFetchProxy: "http://me:secret@proxy.example" },

@@ -145,9 +145,16 @@ export function readSettings(context: Readonly<Record<string, unknown>>): Settin
   return { ...read.data, minCapacity };
 }
 
+/**
+ * How many characters the lists of domains may have together: they are variables of `run-tool`, Lambda takes 4 KB of
+ * variables for a function, and the others need up to 2,000.
+ */
+const DOMAIN_LIST_CHARACTERS = 2000;
+
 /** Values that are right by themselves and not together. */
 function contradictions(settings: Settings): string[] {
   const { minCapacity, maxCapacity, scaleToZero, natGateways, ownEgress, domainName, certificateArn } = settings;
+  const domains = [...(settings.webFetchAllowedDomains ?? []), ...(settings.webFetchBlockedDomains ?? [])];
   return [
     ...(maxCapacity < minCapacity ? ["maxCapacity: is below minCapacity"] : []),
     ...(scaleToZero && minCapacity > 0 ? ["minCapacity: must be 0 with scaleToZero"] : []),
@@ -163,6 +170,11 @@ function contradictions(settings: Settings): string[] {
       : (["webFetchAllowedDomains", "webFetchBlockedDomains", "webFetchProxy"] as const)
           .filter((name) => settings[name] !== undefined)
           .map((name) => `${name}: needs webFetch=managed`)),
+    ...(domains.join().length > DOMAIN_LIST_CHARACTERS
+      ? [
+          `webFetchAllowedDomains, webFetchBlockedDomains: have more than ${DOMAIN_LIST_CHARACTERS} characters together, and Lambda keeps no more for a function`,
+        ]
+      : []),
     ...(settings.emulatorDatabase === undefined ? modelProblems(settings.modelBaseUrl) : []),
     ...((domainName === undefined) === (certificateArn === undefined)
       ? []
