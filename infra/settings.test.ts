@@ -65,6 +65,16 @@ test("every setting is documented, with its default where it has one", () => {
   }
 });
 
+test("every command that names a deployment's stack says of which stage it is: without it there is no such stack", () => {
+  const documented = readFileSync(new URL("../docs/aws.md", import.meta.url), "utf8");
+  const commands = [...documented.matchAll(/npx cdk (?:deploy|destroy) mango-(\w+)[^`\n]*/g)];
+
+  expect(commands.length).toBeGreaterThan(2);
+  for (const [command, stage] of commands) {
+    expect(command).toContain(`-c stage=${stage}`);
+  }
+});
+
 test("text from the command line is read as what it says", () => {
   const chosen = readSettings({ stage: "prod", minCapacity: "1.5", natGateways: "2", retainData: "false" });
 
