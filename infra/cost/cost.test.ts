@@ -33,9 +33,9 @@ const ROUND: Deployment = {
 };
 
 describe("the sums", () => {
-  test("of a turn: three states, ten seconds of a gigabyte, two short handlers, a stream, two requests, fifty live messages", () => {
+  test("of a turn: three states, ten seconds of a gigabyte, two short handlers, a stream with its place and fifty looks, two requests, fifty live messages", () => {
     const model = 0.0000002 + 0.000133334;
-    const stream = 0.0000002 + 0.000066667;
+    const stream = 0.0000002 + 0.000066667 + 0.00000275 + 50 * 0.0000000625;
     const expected = 0.000075 + model + 2 * (0.0000002 + 0.00000133334) + stream + 2 * 0.0000035 + 0.00003125;
 
     expect(total(turnCost(ROUND, { states: 3, rounds: 1 }))).toBeCloseTo(expected, 9);
@@ -47,16 +47,26 @@ describe("the sums", () => {
     expect(streams?.dollars).toBeCloseTo(2 * 0.0000002 + (10 + 40) * 0.0000133334, 9);
   });
 
-  test("of a waiting worker: a gigabyte all month, a request each twenty seconds, a look each two", () => {
-    const expected = 131_400 * (0.0000002 + 20 * 0.0000133334) + 131_400 * 0.0000035 + 657_000 * 0.000000125;
+  test("of a turn with a call: two streams look five times a second for twenty, and the worker's thirty times more", () => {
+    const items = turnCost(ROUND, { states: 9, rounds: 2 });
+    const dollars = (name: string) => items.find(({ what }) => what === name)?.dollars;
+
+    expect(dollars("Live channel")).toBeCloseTo(100 * 0.000000625 + (2 * 100 + 30) * 0.0000000625, 10);
+    expect(dollars("Places of streams")).toBeCloseTo(2 * 0.00000275, 10);
+  });
+
+  test("of a waiting worker: a gigabyte all month, a request each twenty seconds, five looks a second", () => {
+    const expected = 131_400 * (0.0000002 + 20 * 0.0000133334) + 131_400 * 0.0000035 + 13_140_000 * 0.0000000625;
 
     expect(total(waitingWorker(ROUND))).toBeCloseTo(expected, 6);
   });
 
-  test("of an idle month: a unit of Aurora, eight of the proxy, a NAT with its address", () => {
+  test("of an idle month: a unit of Aurora, eight of the proxy, a NAT with its address, a queue that is asked", () => {
     const items = Object.fromEntries(idleMonth(ROUND).map(({ what, dollars }) => [what, Number(dollars.toFixed(2))]));
 
     expect(items).toMatchObject({ "Aurora, 1 units": 87.6, "RDS Proxy": 87.6, NAT: 36.5, "Keys and secrets": 1.8 });
+    // 5 requests each 20 s, 657,000 in all.
+    expect(items["The relay's queue"]).toBe(0.26);
     expect(idleMonth({ ...ROUND, proxied: false }).map(({ what }) => what)).not.toContain("RDS Proxy");
   });
 

@@ -29,6 +29,9 @@ export const ASSUMED = {
   workerIdleSeconds: 60,
   /** How long a worker's request for work waits. */
   pollSeconds: 20,
+  /** Lambda asks a queue all the time, with so many requests at once that wait 20 s each. */
+  queuePollers: 5,
+  queuePollSeconds: 20,
   /** Metrics of our own: see `functions/observation.ts`. */
   customMetrics: 16,
 } as const;
@@ -49,12 +52,26 @@ function lambda(deployment: Deployment, runs: readonly (readonly [name: string, 
 }
 
 /**
+ * Looks at the live channel: each 200 ms, as a worker's poll does while it waits and a stream while its session runs;
+ * each two seconds for a stream of an idle one.
+ */
+const LOOKS_A_SECOND = { running: 5, idle: 1 / 2 } as const;
+/** A look is an eventually consistent read, which costs half. */
+const LOOK = PRICES.dynamoRead / 2;
+/** A stream's place is written twice and removed twice, after two consistent looks at those that are taken. */
+const PLACE = 4 * PRICES.dynamoWrite + 2 * PRICES.dynamoRead;
+
+/**
  * One turn; `rounds` provider requests, the ones before the last each with one call for a worker. Its client holds a
  * stream for as long as it takes, and its worker one more.
  */
 export function turnCost(deployment: Deployment, params: { readonly states: number; readonly rounds: number }): Item[] {
   const { answerSeconds, handlerSeconds: s, liveWritesASecond, workerIdleSeconds, workerRequests } = ASSUMED;
   const calls = params.rounds - 1;
+  const seconds = params.rounds * answerSeconds;
+  // The client's, and with a call the worker's.
+  const streams = calls === 0 ? 1 : 2;
+  const idleSeconds = calls === 0 ? 0 : workerIdleSeconds;
   return [
     { what: "Step Functions", dollars: params.states * PRICES.stateTransition },
     {
@@ -74,18 +91,21 @@ export function turnCost(deployment: Deployment, params: { readonly states: numb
     {
       what: "Lambda: open streams",
       dollars: lambda(deployment, [
-        ["Stream", 1, params.rounds * answerSeconds],
-        ...(calls === 0 ? [] : [["Stream", 1, params.rounds * answerSeconds + workerIdleSeconds] as const]),
+        ["Stream", 1, seconds],
+        ...(calls === 0 ? [] : [["Stream", 1, seconds + idleSeconds] as const]),
       ]),
     },
     {
       what: "API Gateway",
-      dollars: (2 + calls * workerRequests + (calls === 0 ? 0 : 1)) * PRICES.apiRequest,
+      dollars: (1 + streams + calls * workerRequests) * PRICES.apiRequest,
     },
     {
       what: "Live channel",
-      dollars: params.rounds * answerSeconds * liveWritesASecond * PRICES.dynamoWrite,
+      dollars:
+        seconds * liveWritesASecond * PRICES.dynamoWrite +
+        (streams * seconds * LOOKS_A_SECOND.running + idleSeconds * LOOKS_A_SECOND.idle) * LOOK,
     },
+    { what: "Places of streams", dollars: streams * PLACE },
   ];
 }
 
@@ -106,6 +126,10 @@ export function idleMonth(deployment: Deployment): Item[] {
     { what: "NAT", dollars: natGateways * HOURS_A_MONTH * (PRICES.natHour + PRICES.publicAddressHour) },
     { what: "The relay's schedule", dollars: lambda(deployment, [["Relay", relayRuns, ASSUMED.handlerSeconds]]) },
     {
+      what: "The relay's queue",
+      dollars: ((HOURS_A_MONTH * 3600) / ASSUMED.queuePollSeconds) * ASSUMED.queuePollers * PRICES.queueRequest,
+    },
+    {
       what: "Alarms, metrics, dashboard",
       dollars:
         deployment.alarmMetrics * PRICES.alarmMetricMonth +
@@ -123,27 +147,23 @@ export function idleMonth(deployment: Deployment): Item[] {
 export function streamHour(deployment: Deployment): Item[] {
   const streams = 1000;
   const connects = (streams * 3600) / deployment.streamLifeSeconds;
-  // A look at the live channel each two seconds; an eventually consistent read costs half.
-  const looks = (streams * 3600) / 2;
-  // A stream's place is written twice and removed twice, after two consistent looks at those that are taken.
-  const place = 4 * PRICES.dynamoWrite + 2 * PRICES.dynamoRead;
+  const looks = streams * 3600 * LOOKS_A_SECOND.idle;
   return [
     { what: "Lambda", dollars: lambda(deployment, [["Stream", connects, deployment.streamLifeSeconds]]) },
     { what: "API Gateway", dollars: connects * PRICES.apiRequest },
-    { what: "Live channel", dollars: (looks / 2) * PRICES.dynamoRead },
-    { what: "Places of streams", dollars: connects * place },
+    { what: "Live channel", dollars: looks * LOOK },
+    { what: "Places of streams", dollars: connects * PLACE },
   ];
 }
 
 /** A month in which one worker waits for work. */
 export function waitingWorker(deployment: Deployment): Item[] {
   const polls = (HOURS_A_MONTH * 3600) / ASSUMED.pollSeconds;
-  // As a quiet stream: a look at the live channel each two seconds.
-  const looks = (HOURS_A_MONTH * 3600) / 2;
+  const looks = HOURS_A_MONTH * 3600 * LOOKS_A_SECOND.running;
   return [
     { what: "Lambda", dollars: lambda(deployment, [["Work", polls, ASSUMED.pollSeconds]]) },
     { what: "API Gateway", dollars: polls * PRICES.apiRequest },
-    { what: "Live channel", dollars: (looks / 2) * PRICES.dynamoRead },
+    { what: "Live channel", dollars: looks * LOOK },
   ];
 }
 

@@ -13,6 +13,8 @@ export const PRICES = {
   /** https://aws.amazon.com/dynamodb/pricing/on-demand: a write of up to 1 KB, a read of up to 4 KB. */
   dynamoWrite: 0.625 / 1e6,
   dynamoRead: 0.125 / 1e6,
+  /** https://aws.amazon.com/sqs/pricing: standard queues; a look that finds nothing is a request too. */
+  queueRequest: 0.4 / 1e6,
   /** https://aws.amazon.com/rds/aurora/pricing: Serverless v2, standard storage. */
   auroraAcuHour: 0.12,
   /** https://aws.amazon.com/rds/proxy/pricing: Serverless v2, for at least eight units. */
