@@ -59,14 +59,23 @@ test("text is answered as text, anything else in base64", async () => {
   expect(bytes).toMatchObject({ body: "AP8=", isBase64Encoded: true });
 });
 
+test("between a deployment's code and its variables a client is told to come again: nothing was written", async () => {
+  const app = () => {
+    throw new EnvironmentError("MANGO_LIVE_TABLE is not set.");
+  };
+  const response = await respond(app, gatewayEvent("POST", "/v1/agents"));
+
+  expect(response.status).toBe(503);
+  expect(response.headers.get("retry-after")).toBe("5");
+  expect(response.headers.get("x-should-retry")).toBeNull();
+  expect(await response.json()).toEqual({
+    type: "error",
+    error: { type: "overloaded_error", message: expect.stringMatching(/nothing was done/) },
+    request_id: "gateway-1",
+  });
+});
+
 test.each([
-  [
-    "the app cannot be made",
-    () => {
-      throw new EnvironmentError("MANGO_LIVE_TABLE is not set.");
-    },
-    "GET",
-  ],
   ["the app fails", () => ({ fetch: () => Promise.reject(new Error("Key (text)=(Hello) exists")) }), "GET"],
   ["the method is none that a Request takes", echo, "TRACE"],
 ])("when %s, the answer is an error in the envelope that quotes nothing", async (_, app, method) => {

@@ -1,4 +1,5 @@
 import type { APIGatewayProxyEvent, APIGatewayProxyResult } from "aws-lambda";
+import { Unavailable } from "../shared/contract/errors.ts";
 import { asApiError, errorResponse } from "../shared/http/error-answer.ts";
 import { EnvironmentError } from "./environment.ts";
 import { log } from "./log.ts";
@@ -17,10 +18,14 @@ export async function respond(app: () => { readonly fetch: Fetch }, event: APIGa
   try {
     return await app().fetch(requestOf(event));
   } catch (error) {
-    if (error instanceof EnvironmentError) {
-      log.error(error.message);
-    }
     const requestId = event.requestContext.requestId;
+    if (error instanceof EnvironmentError) {
+      // Before any write. A deployment changes a function's code and its variables one after the other: for a moment one
+      // of them is new, and a client that comes again is answered by both.
+      log.error(error.message);
+      const message = "This deployment is not complete; nothing was done. Try again shortly.";
+      return errorResponse(new Unavailable(message, { retryAfter: 5 }), requestId);
+    }
     return errorResponse(asApiError(error, log, { method: event.httpMethod, requestId }), requestId);
   }
 }
