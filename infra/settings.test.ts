@@ -43,6 +43,11 @@ test.each([
     { webFetch: "managed", webFetchProxy: "{{resolve:secretsmanager:fetch-proxy}}" },
     { webFetchProxy: "{{resolve:secretsmanager:fetch-proxy}}" },
   ],
+  // With a version: what makes CloudFormation ask for a secret that has changed.
+  [
+    { webFetch: "managed", webFetchProxy: "{{resolve:secretsmanager:fetch-proxy:SecretString:::0a1b2c3d-4e5f}}" },
+    { webFetchProxy: "{{resolve:secretsmanager:fetch-proxy:SecretString:::0a1b2c3d-4e5f}}" },
+  ],
   [
     { modelProfile: '{"version":"mine-1","native_web_search":true,"preserves_unknown_content_blocks":true}' },
     { modelProfile: { version: "mine-1", native_web_search: true, native_web_fetch: false } },
