@@ -8,11 +8,11 @@ import { pinnedProfile } from "../permissions/runtime.ts";
 import type { Product } from "../product.ts";
 import { type BegunRound, beginRound } from "./begin-round.ts";
 import { abandonRound, completeRound, type Finished, failRound } from "./finish-round.ts";
-import { keepLease } from "./keep-lease.ts";
 import { previewPublisher } from "./previews.ts";
 import { storeOutcome } from "./store-outcome.ts";
 import { TurnBusyError } from "./turn-errors.ts";
 import { assertSendable, assertUsable } from "./usable-response.ts";
+import { watchFence } from "./watch-fence.ts";
 
 /** What an invocation keeps for itself of its time: to give up a request that is still running, and to write that down. */
 const LAST_WORDS_MS = 60_000;
@@ -74,11 +74,11 @@ async function request(
   const disarm = abortInTime(deadline, abort);
   const { callId } = begun;
   const { database, leaseSeconds, owner } = product;
-  const lease = {
+  const fence = {
     renew: () => renewLease(database, { callId, owner, leaseSeconds }),
     look: () => stillOwned(database, callId),
   };
-  const stopWatching = keepLease(product, lease, { id: callId, abort });
+  const stopWatching = watchFence(product, fence, { named: { call_id: callId }, abort });
   const previews = previewPublisher(product.live, begun);
   try {
     assertSendable(begun.body, pinnedProfile(begun.session.runtime).max_request_bytes);

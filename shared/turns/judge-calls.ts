@@ -20,9 +20,8 @@ import { SessionUnit } from "../sessions/session-unit.ts";
 import { type EntryPlace, lastPlace } from "../transcript/transcript.ts";
 import { storeOutcome } from "./store-outcome.ts";
 import { isCurrent, type LockedTurn, lockTurn, markBusy } from "./turn-row.ts";
+import { watchFence } from "./watch-fence.ts";
 
-/** How often it is looked whether the turn is still ours; an interrupt reaches a judgment within a second. */
-const FENCE_MS = 1000;
 /**
  * Requests at once: a round of 128 calls, each at its deadline of 20 s, still ends within the state's 120 seconds. A
  * longer one goes on in the state's next try, which finds what was saved.
@@ -83,7 +82,8 @@ export async function judgeCalls(product: Product, ref: TurnRef, calls: Unjudged
   const { runtime, through } = calls;
   const conversation = await readConversation(product.database, calls.round, { agentSystem: runtime.system, through });
   const cancelled = new AbortController();
-  const stopWatching = watchTurn(product, ref, cancelled);
+  const fence = { look: () => isCurrent(product.database, ref) };
+  const stopWatching = watchFence(product, fence, { named: { turn_id: ref.turnId }, abort: cancelled });
   const evaluator = modelEvaluator(product.model);
   const queue = [...calls.steps];
   const work = async () => {
@@ -179,22 +179,4 @@ async function evaluate(
     }
     throw error;
   }
-}
-
-/** Aborts `taken` when the turn is no longer this segment's. A look that fails is no verdict: the next one decides. */
-function watchTurn(product: Product, ref: TurnRef, taken: AbortController): () => void {
-  const look = async () => {
-    try {
-      if (!(await isCurrent(product.database, ref))) {
-        taken.abort();
-      }
-    } catch (error) {
-      product.log.warn("The fence could not be read; the next look decides.", {
-        turn_id: ref.turnId,
-        error: (error as Error).name,
-      });
-    }
-  };
-  const timer = setInterval(() => void look(), FENCE_MS);
-  return () => clearInterval(timer);
 }

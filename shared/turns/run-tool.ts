@@ -17,10 +17,10 @@ import { SessionUnit } from "../sessions/session-unit.ts";
 import { END_OF_TURN, readTranscript } from "../transcript/transcript.ts";
 import { refuse } from "./gate-tools.ts";
 import { isJudged } from "./judge-calls.ts";
-import { keepLease } from "./keep-lease.ts";
 import type { ToolOutcome } from "./tool-executor.ts";
 import { TurnBusyError } from "./turn-errors.ts";
 import { isActive, type LockedTurn, lockTurn } from "./turn-row.ts";
+import { watchFence } from "./watch-fence.ts";
 
 /** Long enough for any server-side tool. */
 const LONGEST_MS = 15 * 60_000;
@@ -66,11 +66,11 @@ async function dispatch(product: Product, step: ToolStep, { session, turn }: Loc
   const through = { turn: turn.ordinal, entry: END_OF_TURN };
   const abort = new AbortController();
   const { database, leaseSeconds, owner } = product;
-  const lease = {
+  const fence = {
     renew: () => renewStep(database, { stepId: step.id, owner, leaseSeconds }),
     look: () => stillRuns(database, { stepId: step.id, owner }),
   };
-  const stopWatching = keepLease(product, lease, { id: step.id, abort });
+  const stopWatching = watchFence(product, fence, { named: { step_id: step.id }, abort });
   try {
     return await product.tools.run({
       name: step.name,
