@@ -9,11 +9,14 @@ import path from "node:path";
 import Anthropic from "@anthropic-ai/sdk";
 import { startBundledWorker } from "../../local/bundled-worker.ts";
 import { checkedFetch } from "../contract/answer-check.ts";
+import { eventually } from "../eventually.ts";
 import { type FakeModel, startFakeModel } from "../fake-model/server.ts";
 import { removeFolder } from "../remove-folder.ts";
 import { type TestServer, UNCONFINED } from "../server.ts";
 import type { Requests } from "./event-feed.ts";
 import { type ScriptedServer, startScriptedServer } from "./scripted-model.ts";
+
+const INTERRUPT = { type: "user.interrupt" };
 
 /** A server as its clients know it. */
 export type BlackBox = Pick<TestServer, "url" | "environmentId" | "client" | "request" | "workspaceRoot"> &
@@ -72,9 +75,12 @@ async function startExternal({ worker = false }: { readonly worker?: boolean }):
       return provider;
     },
     async close() {
-      // What a test left running would ask the next file's model.
+      // What a test left running would ask the next file's model. A target that is busy is asked again.
       for (const id of sessions) {
-        await request(`/v1/sessions/${id}/events`, { json: { events: [{ type: "user.interrupt" }] } });
+        await eventually(async () => {
+          const { status } = await request(`/v1/sessions/${id}/events`, { json: { events: [INTERRUPT] } });
+          if (status >= 500) throw new Error(`Session ${id} was not interrupted: ${status}.`);
+        });
       }
       await running?.stop();
       await endpoint.close();
